@@ -1,0 +1,49 @@
+# One way to declare a library, a program and a test of this project.
+#   spscope_library(NAME DIR <folder> DEPS <targets>)  every *.cpp of the folder (not of its sub-folders)
+#   spscope_test(NAME DIR <folder> DEPS <targets>)     every *_test.cpp of the folder, one GoogleTest program
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+set(SPSCOPE_SANITIZE "" CACHE STRING "address, thread or empty; needs SPSCOPE_TORCH=OFF")
+if(SPSCOPE_SANITIZE)
+  if(SPSCOPE_SANITIZE STREQUAL "address")
+    add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=address,undefined)
+  else()
+    add_compile_options(-fsanitize=${SPSCOPE_SANITIZE} -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${SPSCOPE_SANITIZE})
+  endif()
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(spscope_options INTERFACE)
+target_compile_options(spscope_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
+target_include_directories(spscope_options INTERFACE ${CMAKE_SOURCE_DIR})
+
+function(spscope_library name)
+  cmake_parse_arguments(ARG "" "DIR" "DEPS;PRIVATE_DEPS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${ARG_DIR}/*.cpp)
+  add_library(${name} STATIC ${sources})
+  target_link_libraries(${name} PUBLIC spscope_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+endfunction()
+
+function(spscope_test name)
+  cmake_parse_arguments(ARG "" "DIR;TIMEOUT" "DEPS;LABELS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${ARG_DIR}/*_test.cpp)
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE spscope_options ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE SPSCOPE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SPSCOPE_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "OMP_NUM_THREADS=1;GOMP_SPINCOUNT=0")
+endfunction()

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The catalogue of error and warning codes: meaning and remedy. `spscope explain` and docs/errors.md print it.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace spscope {
+
+struct CodeInfo {
+  std::string_view code;
+  std::string_view meaning;
+  std::string_view remedy;
+};
+
+/// All codes, sorted by code.
+const std::vector<CodeInfo>& allCodes();
+/// nullptr when there is no such code.
+const CodeInfo* findCode(std::string_view code);
+
+}  // namespace spscope

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pass is one record and two functions: may it run, and run. Everything else (timing, restoring, verifying,
+// the honesty of "changed", reproducers, cancellation) is the manager's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/cancel.h"
+#include "core/base/diagnostics.h"
+#include "core/base/result.h"
+#include "core/ir/graph.h"
+#include "core/ir/op_services.h"
+
+namespace spscope::passes {
+
+/// What the user asked for; the same for every pass of a pipeline.
+struct Settings {
+  int sp = 2;                  ///< ranks on the sequence axis
+  int dp = 1;                  ///< ranks on the data axis
+  std::string device = "cpu";  ///< "cpu" or "cuda": which attention kernel is chosen
+  std::string save = "sac";    ///< memory policy: "all" or "sac"
+  int threads = 1;             ///< intra-op threads per rank (kernel workspaces depend on it)
+  std::string optimizer = "adamw"; ///< for the memory classes: adamw keeps two moments, sgd none
+  /// User marks "NAME:DIM" for what is cut; empty: the default inputs.
+  std::vector<std::pair<std::string, int>> sequence_marks;
+  std::int64_t seq = 0;        ///< 0: the file's
+  std::int64_t batch = 0;      ///< 0: the file's
+};
+
+/// What a pass may use besides the graph. Statistics and notes end up in the stage's record.
+struct PassContext {
+  const Settings& settings;
+  const ir::OpServices* services = nullptr;  ///< null in tests of passes that do not need libtorch
+  int rank = 0;                              ///< rank whose program is built (from shard-sequence on)
+  CancelToken cancel;
+  DiagnosticSink* diagnostics = nullptr;     ///< never null inside a pass
+  std::map<std::string, std::int64_t>* statistics = nullptr;  ///< never null inside a pass
+
+  void count(const std::string& name, std::int64_t n = 1) const { (*statistics)[name] += n; }
+};
+
+/// The record of a pass: everything that documentation, reports and the window need to know about it.
+struct PassInfo {
+  std::string name;     ///< kebab-case, verb first: "shard-sequence"
+  std::string summary;  ///< one line
+  std::vector<std::pair<std::string, std::string>> statistics;  ///< name, meaning
+  ir::Form needs = ir::Form::kGlobal;   ///< form of the graph it takes
+  ir::Form ensures = ir::Form::kGlobal; ///< form of the graph it leaves
+};
+
+struct Pass {
+  PassInfo info;
+  /// All reasons against running it, found before any change. Success: run() may only fail for a fault of ours.
+  std::function<Status(const ir::Graph&, const PassContext&)> checkLegal;
+  /// Rewrites the graph; true when it changed anything.
+  std::function<Result<bool>(ir::Graph&, const PassContext&)> run;
+};
+
+}  // namespace spscope::passes
