@@ -15,7 +15,7 @@ get_filename_component(_site ${SPSCOPE_TORCH_DIR} DIRECTORY)
 
 add_library(torch::cpu INTERFACE IMPORTED)
 set_target_properties(torch::cpu PROPERTIES
-  INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${SPSCOPE_TORCH_DIR}/include;${SPSCOPE_TORCH_DIR}/include/torch/csrc/api/include")
+  INTERFACE_INCLUDE_DIRECTORIES "${SPSCOPE_TORCH_DIR}/include;${SPSCOPE_TORCH_DIR}/include/torch/csrc/api/include")
 target_link_libraries(torch::cpu INTERFACE
   "${SPSCOPE_TORCH_DIR}/lib/libtorch_cpu.so" "${SPSCOPE_TORCH_DIR}/lib/libc10.so")
 target_link_options(torch::cpu INTERFACE
@@ -34,7 +34,7 @@ if(EXISTS ${SPSCOPE_TORCH_DIR}/lib/libtorch_cuda.so)
     get_filename_component(_cudart_dir ${_cudart} DIRECTORY)
     get_filename_component(_nccl_dir ${_ncclso} DIRECTORY)
     add_library(torch::cuda INTERFACE IMPORTED)
-    set_target_properties(torch::cuda PROPERTIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${_nvidia};${_nccl}")
+    set_target_properties(torch::cuda PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${_nvidia};${_nccl}")
     target_link_libraries(torch::cuda INTERFACE torch::cpu
       "${SPSCOPE_TORCH_DIR}/lib/libc10_cuda.so" ${_cudart} ${_ncclso})
     target_link_options(torch::cuda INTERFACE "LINKER:-rpath,${_cudart_dir}" "LINKER:-rpath,${_nccl_dir}")
