@@ -51,6 +51,11 @@ function(spscope_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS ${name})  # an empty value would swallow the next property's name
+  endif()
+  # One thread: small ops spin in OpenMP barriers otherwise. Two properties, since a list does not survive this command.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "OMP_NUM_THREADS=1;GOMP_SPINCOUNT=0")
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+               ENVIRONMENT OMP_NUM_THREADS=1 ENVIRONMENT_MODIFICATION GOMP_SPINCOUNT=set:0)
 endfunction()
