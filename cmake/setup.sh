@@ -163,15 +163,12 @@ build() {
   local preset=$1
   shift
   configure "$preset"
-  if ninja -C "build/$preset" -n "$@" 2>/dev/null | tail -n 1 | grep -q 'no work to do'; then
-    return
-  fi
   if [ -t 1 ]; then
     local start=$EPOCHREALTIME
-    say "== building build/$preset $*"
+    say "== building build/$preset${*:+ ($*)}"
     ninja -C "build/$preset" -j "$(parallelJobs)" "$@" || die "the build failed"
     say "   built in $(seconds "$start")"
   else
-    step "building build/$preset $*" ninja -C "build/$preset" -j "$(parallelJobs)" "$@"
+    step "building build/$preset${*:+ ($*)}" ninja -C "build/$preset" -j "$(parallelJobs)" "$@"
   fi
 }
