@@ -79,6 +79,27 @@ ValueId Graph::addOutput(NodeId node_id, DType dtype, Dims shape, std::string na
   return id;
 }
 
+void Graph::reserveNodeIds(std::size_t count) {
+  for (std::size_t i = nodes_.size(); i < count; ++i) {
+    Node dead;
+    dead.id = static_cast<NodeId>(i);
+    nodes_.push_back(std::move(dead));
+  }
+}
+
+void Graph::adoptNode(Node adopted) {
+  name_counts_.try_emplace(adopted.name, 0);
+  reserveNodeIds(static_cast<std::size_t>(adopted.id) + 1);
+  node(adopted.id) = std::move(adopted);
+}
+
+ValueId Graph::adoptValue(Value adopted) {
+  adopted.id = static_cast<ValueId>(values_.size());
+  name_counts_.try_emplace(adopted.name, 0);
+  values_.push_back(std::move(adopted));
+  return values_.back().id;
+}
+
 void Graph::replaceAllUses(ValueId from, ValueId to) {
   for (NodeId id : order)
     forEachUse(node(id), [&](Use& use) {

@@ -169,6 +169,12 @@ class Graph {
   /// Adds an output value to the node; named after the node where `name` is empty.
   ValueId addOutput(NodeId node, DType dtype, Dims shape, std::string name = {});
   std::string uniqueName(std::string_view wanted);
+  /// For readers of saved graphs: takes the node as it is, under its own id (ids skipped become dead nodes) and name.
+  void adoptNode(Node node);
+  /// For readers of saved graphs: appends the value as it is (its name is claimed, not made unique); sets its id.
+  ValueId adoptValue(Value value);
+  /// Makes ids below `count` exist, so that a graph read back never reuses the ids of its dead nodes.
+  void reserveNodeIds(std::size_t count);
 
   /// Replaces every use of `from` by `to` in nodes of `order` and in the outputs. O(graph).
   void replaceAllUses(ValueId from, ValueId to);
