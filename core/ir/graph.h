@@ -113,6 +113,7 @@ struct StorageRef {
   std::string record;  ///< archive member ("data/weights/weight_0"); equal records are one storage (tied weights)
   std::int64_t offset = 0;  ///< in elements
   Dims strides;             ///< in elements
+  DType dtype = DType::kUnknown;  ///< of the bytes in the file; kUnknown: that of the value
   friend bool operator==(const StorageRef&, const StorageRef&) = default;
 };
 

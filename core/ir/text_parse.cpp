@@ -320,6 +320,12 @@ Status Parser::input() {
       SP_ASSIGN(ref.offset, integer());
       SP_TRY(need(','));
       SP_ASSIGN(ref.strides, intList());
+      if (take(',')) {  // the file's element type, where it is known
+        const auto dtype = token_.kind == Tok::kWord ? parseDType(token_.text) : std::nullopt;
+        if (!dtype) return expected("an element type like f32");
+        ref.dtype = *dtype;
+        advance();
+      }
       SP_TRY(need(')'));
       in.storage = std::move(ref);
     } else {

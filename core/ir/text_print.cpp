@@ -279,6 +279,10 @@ void Printer::input(const Input& in) {
     number(in.storage->offset);
     out_ += ", ";
     ints(in.storage->strides);
+    if (in.storage->dtype != DType::kUnknown) {
+      out_ += ", ";
+      out_ += shortName(in.storage->dtype);
+    }
     out_ += ')';
   }
   out_ += '\n';
