@@ -90,6 +90,14 @@ struct Node {
   void erase(Symbol argument);
 };
 
+/// What choose-saved decided about a value that the forward makes (kJoint graphs).
+enum class Keep : std::uint8_t {
+  kUnknown,    ///< not decided yet, or not made by the forward
+  kSaved,      ///< kept from forward to backward
+  kRecompute,  ///< made again in the backward, just before its first use
+  kFreed,      ///< not needed after the forward
+};
+
 struct Value {
   ValueId id = kNone;
   std::string name;
@@ -103,6 +111,7 @@ struct Value {
   Dims local;        ///< shape on Graph::rank; equal to `shape` before shard-sequence
   ValueId storage = kNone;  ///< kJoint: the value whose storage this one shares (a view); kNone: it has its own
   std::int64_t storage_bytes = 0;  ///< kJoint, own storage only: bytes of the storage on Graph::rank
+  Keep keep = Keep::kUnknown;      ///< kJoint, from choose-saved on
   std::int64_t localBytes() const { return numel(local) * sizeOf(dtype); }
 };
 

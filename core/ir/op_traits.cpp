@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ir/op_traits.h"
+
+#include "core/ir/graph.h"
+
+namespace spscope::ir {
+
+bool isMutating(Symbol op) {
+  const std::string_view base = baseName(op);
+  if (base.size() < 2 || base.back() != '_') return false;
+  return base.substr(base.size() - 2) != "__";  // dunder operators are functional: __and__, __or__
+}
+
+bool readsOnlyMetadata(Symbol op, Symbol argument) {
+  static const Symbol kSelf("self"), kOther("other");
+  const std::string_view base = baseName(op);
+  if (argument == kSelf)
+    return base == "zeros_like" || base == "ones_like" || base == "empty_like" || base == "full_like" ||
+           base == "rand_like" || base == "randn_like" || base == "new_zeros" || base == "new_ones" ||
+           base == "new_empty" || base == "new_full" || base == "new_empty_strided" || base == "sym_size" ||
+           base == "sym_numel";
+  if (argument == kOther)
+    return base == "type_as" || base == "expand_as" || base == "view_as" || base == "reshape_as" ||
+           op.str() == "aten.to.other";
+  return false;
+}
+
+}  // namespace spscope::ir
