@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/sequence/planner.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/strings.h"
+#include "core/ir/sp_ops.h"
+#include "passes/sequence/rules.h"
+
+namespace spscope::passes {
+
+using ir::Factors;
+using ir::kNone;
+using ir::NodeId;
+using ir::Placement;
+using ir::Tag;
+using ir::ValueId;
+
+namespace {
+
+const Symbol kPass{"plan-sequence"};
+
+/// Ops through which "equal along this factor" stays true.
+bool keepsExpanded(std::string_view base) {
+  static const std::set<std::string_view> names = {"view", "reshape", "expand", "unsqueeze", "squeeze", "transpose",
+                                                   "permute", "contiguous", "alias", "clone", "to", "_to_copy",
+                                                   "_unsafe_view", "detach"};
+  return names.count(base) > 0;
+}
+
+const ir::Factor& shardedFactor(const ir::Value& v) {
+  return v.factors[static_cast<std::size_t>(v.placement.dim)][static_cast<std::size_t>(v.placement.factor)];
+}
+
+}  // namespace
+
+Planner::Planner(ir::Graph& graph, const PassContext& context)
+    : graph_(graph), context_(context), ranks_(context.settings.sp) {}
+
+Shard Planner::shardOf(const ir::Value& v) {
+  return {v.placement.dim, v.factors[static_cast<std::size_t>(v.placement.dim)], v.placement.factor,
+          v.placement.sizes};
+}
+
+Status Planner::run() {
+  const std::vector<NodeId> program = std::move(graph_.order);
+  order_.reserve(program.size() * 2);
+  seedInputs();
+  for (NodeId id : program) {
+    if (context_.cancel.cancelled()) break;
+    planNode(id);
+  }
+  if (context_.cancel.cancelled()) return context_.cancel.check();
+  planOutputs();
+  graph_.order = std::move(order_);
+  graph_.form = ir::Form::kPlanned;
+  graph_.removeDeadNodes();
+  return {};
+}
+
+void Planner::seedInputs() {
+  for (const ir::Input& input : graph_.inputs) {
+    ir::Value& v = graph_.value(input.value);
+    if (v.factors.size() != v.shape.size()) v.factors = ir::plainFactors(v.shape);  // tags were set by the pass
+    v.placement = Placement::replicated();
+  }
+  // A marked float input enters activations directly: it is cut at once. Integer inputs are cut where they meet
+  // activations, so that label shifts, offsets and masks are computed on the whole sequence.
+  for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+    const ValueId v = graph_.inputs[i].value;
+    if (graph_.inputs[i].kind != ir::InputKind::kUser || !ir::isFloating(value(v).dtype)) continue;
+    if (ir::hasTag(value(v).factors, Tag::kSequence)) bound_[v] = toSequence(v);
+  }
+}
+
+void Planner::planNode(NodeId id) {
+  current_ = id;
+  after_.clear();
+  ir::forEachUse(graph_.node(id), [&](ir::Use& use) {
+    if (auto it = bound_.find(use.value); it != bound_.end()) use.value = it->second;
+  });
+  const std::string_view base = ir::baseName(node(id).op);
+  const auto rule = ruleTable().find(base);
+  NoRule reason;
+  if (rule == ruleTable().end()) {
+    const auto ops = operands(id);
+    if (allReplicated(*this, ops)) setReplicated(id);
+    else reason = "no placement rule for " + node(id).op.str();
+  } else {
+    reason = rule->second(*this, id);
+  }
+  if (reason) fallback(id, *reason);
+  if (!keepsExpanded(base)) {
+    for (ValueId out : node(id).outputs)
+      if (out != kNone)
+        for (auto& list : graph_.value(out).factors)
+          for (auto& f : list)
+            if (f.tag == Tag::kExpanded) f.tag = Tag::kNone;
+  }
+  propagateGradients(id);
+  order_.push_back(id);
+  applyMarks(id);
+  for (auto& [output, shard] : std::vector<std::pair<ValueId, Shard>>(after_))
+    if (const ValueId moved = toShard(output, shard); moved != output) bound_[output] = moved;
+}
+
+void Planner::fallback(NodeId id, const std::string& reason) {
+  std::optional<Shard> back;
+  Factors factors;
+  ir::Dims shape;
+  for (ValueId v : operands(id)) {
+    if (placement(v).isReplicated()) continue;
+    if (placement(v).isSharded() && shardedFactor(value(v)).tag == Tag::kSequence && !back) {
+      back = shardOf(value(v));
+      factors = value(v).factors;
+      shape = value(v).shape;
+    }
+    replaceOperand(id, v, gather(v, reason));
+  }
+  setReplicated(id);
+  // Shard again at once where the op kept the shape: else everything behind it would silently run replicated.
+  for (ValueId out : node(id).outputs) {
+    if (!back || out == kNone || value(out).shape != shape || !ir::isFloating(value(out).dtype)) continue;
+    graph_.value(out).factors = factors;
+    count("resharded_after_fallback");
+    moveOutputAfter(out, *back);
+  }
+}
+
+void Planner::propagateGradients(NodeId id) {
+  const std::string_view base = ir::baseName(node(id).op);
+  bool needs = false;
+  ir::forEachUse(node(id), [&](const ir::Use& use) {
+    needs = needs || (value(use.value).requires_grad && ir::isFloating(value(use.value).dtype));
+  });
+  needs = needs && base != "detach" && base.find("_like") == std::string_view::npos && base.rfind("new_", 0) != 0;
+  for (ValueId out : node(id).outputs)
+    if (out != kNone) graph_.value(out).requires_grad = needs && (ir::isFloating(value(out).dtype) || ir::isComplex(value(out).dtype));
+}
+
+void Planner::applyMarks(NodeId id) {
+  for (const auto& [name, dim] : context_.settings.sequence_marks)
+    for (ValueId out : node(id).outputs) {
+      if (out == kNone || (value(out).name != name && node(id).name != name)) continue;
+      const int d = normDim(dim, rankOf(out));
+      if (d < 0 || d >= rankOf(out) || value(out).shape[static_cast<std::size_t>(d)] == 1) continue;
+      if (!placement(out).isReplicated()) continue;
+      graph_.value(out).factors[static_cast<std::size_t>(d)] = {{value(out).shape[static_cast<std::size_t>(d)], Tag::kSequence}};
+      moveOutputAfter(out, *sequenceShard(out));
+    }
+}
+
+void Planner::planOutputs() {
+  current_ = kNone;
+  for (ir::Output& output : graph_.outputs) {
+    if (output.value == kNone) continue;
+    if (auto it = bound_.find(output.value); it != bound_.end()) output.value = it->second;
+    // A scalar result is completed on every rank; what stays sharded says so in its placement.
+    if (placement(output.value).isPartial() || output.kind == ir::OutputKind::kLoss ||
+        output.kind == ir::OutputKind::kBufferUpdate)
+      output.value = gather(output.value, "an output of the program must be whole on every rank");
+  }
+}
+
+// --- access ---------------------------------------------------------------------------------------------------------
+
+std::vector<ValueId> Planner::operands(NodeId id) const {
+  std::vector<ValueId> out;
+  ir::forEachUse(graph_.node(id), [&](const ir::Use& use) { out.push_back(use.value); });
+  return out;
+}
+
+void Planner::replaceOperand(NodeId id, ValueId from, ValueId to) {
+  if (from == to) return;
+  ir::forEachUse(graph_.node(id), [&](ir::Use& use) {
+    if (use.value == from) use.value = to;
+  });
+}
+
+void Planner::setOutput(NodeId id, int index, Factors factors, Placement placement) {
+  const ValueId out = node(id).outputs[static_cast<std::size_t>(index)];
+  if (out == kNone) return;
+  ir::Value& v = graph_.value(out);
+  v.factors = std::move(factors);
+  v.placement = std::move(placement);
+}
+
+void Planner::setReplicated(NodeId id) {
+  for (std::size_t i = 0; i < node(id).outputs.size(); ++i)
+    if (node(id).outputs[i] != kNone)
+      setOutput(id, static_cast<int>(i), ir::plainFactors(value(node(id).outputs[i]).shape), Placement::replicated());
+}
+
+ValueId Planner::insert(Symbol op, std::vector<ir::Argument> args, ir::DType dtype, Factors factors,
+                        Placement placement) {
+  const NodeId id = graph_.addNode(op, std::string(ir::baseName(op)));
+  const ValueId out = graph_.addOutput(id, dtype, ir::shapeOf(factors));
+  ir::Node& n = graph_.node(id);
+  n.args.assign(std::make_move_iterator(args.begin()), std::make_move_iterator(args.end()));
+  n.provenance.pass = kPass;
+  if (current_ != kNone) {
+    n.location = node(current_).location;
+    n.provenance.from.push_back(current_);
+  }
+  setOutput(id, 0, std::move(factors), std::move(placement));
+  propagateGradients(id);
+  order_.push_back(id);
+  return out;
+}
+
+}  // namespace spscope::passes
