@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/torch/program_impl.h"
+
+#include <algorithm>
+
+#include "core/base/strings.h"
+#include "core/ir/sp_ops.h"
+
+namespace spscope::exec {
+namespace {
+
+Error at(const ir::Node& node, std::string_view code, std::string message) {
+  Error error = makeError(code, std::move(message));
+  error.node = "%" + node.name;
+  if (node.location) error.source = node.location->source;
+  return error;
+}
+
+/// Position of the last node that reads each value, or that defines it where nobody does; -1 for values of no node.
+std::vector<std::int64_t> lastUses(const ir::Graph& graph) {
+  std::vector<std::int64_t> last(graph.valueCount(), -1);
+  for (std::size_t i = 0; i < graph.order.size(); ++i) {
+    const ir::Node& node = graph.node(graph.order[i]);
+    const auto mark = [&](ir::ValueId v) { last[static_cast<std::size_t>(v)] = static_cast<std::int64_t>(i); };
+    ir::forEachUse(node, [&](const ir::Use& use) { mark(use.value); });
+    for (const ir::ValueId v : node.outputs)
+      if (v != ir::kNone) mark(v);
+  }
+  return last;
+}
+
+}  // namespace
+
+Program::~Program() = default;
+std::size_t Program::nodeCount() const { return impl_->steps.size(); }
+const ir::Node& Program::node(std::size_t position) const { return *impl_->steps[position].node; }
+bool Program::isCollective(std::size_t position) const {
+  const std::int32_t sp = impl_->steps[position].sp;
+  return sp >= 0 && impl_->redistributions[static_cast<std::size_t>(sp)].communicates();
+}
+bool Program::hasRandomNodes() const { return impl_->random; }
+
+Result<std::shared_ptr<const Program>> Program::prepare(std::shared_ptr<const ir::Graph> graph,
+                                                        const ProgramOptions& options) {
+  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
+    return makeError("program-invalid", strf("rank %d of %d", options.rank, options.ranks));
+  if (graph->form == ir::Form::kPlanned)
+    return makeError("program-invalid", "the graph is planned but not sharded yet: it has no program for one rank");
+  const std::shared_ptr<Program> program(new Program());
+  program->graph_ = graph;
+  program->options_ = options;
+  program->impl_ = std::make_unique<Impl>();
+  Impl& impl = *program->impl_;
+
+  std::vector<char> defined(graph->valueCount(), 0);
+  for (const ir::Input& input : graph->inputs) defined[static_cast<std::size_t>(input.value)] = 1;
+  std::vector<std::int64_t> last = lastUses(*graph);
+  // Inputs and outputs live until the step ends. (A user input may be shared with the caller: freeing it here would
+  // gain nothing.)
+  std::vector<char> kept(graph->valueCount(), options.keep_values ? 1 : 0);
+  for (const ir::Input& input : graph->inputs) kept[static_cast<std::size_t>(input.value)] = 1;
+  for (const ir::Output& output : graph->outputs)
+    if (output.value != ir::kNone) kept[static_cast<std::size_t>(output.value)] = 1;
+
+  impl.steps.reserve(graph->order.size());
+  for (std::size_t i = 0; i < graph->order.size(); ++i) {
+    const ir::Node& node = graph->node(graph->order[i]);
+    Impl::Step step;
+    step.node = &node;
+    if (node.op == ir::sp::kRedistribute)
+      return at(node, "program-invalid", "a redistribution that is not lowered to a collective");
+    if (isRedistribution(node.op)) {
+      const ir::ValueId self = ir::useArg(node, "self");
+      if (self == ir::kNone || node.outputs.size() != 1)
+        return at(node, "sp-op", node.op.str() + " needs one operand and one output");
+      SP_ASSIGN(Redistribution r, describe(node, graph->value(self).local, options.rank, options.ranks));
+      step.sp = static_cast<std::int32_t>(impl.redistributions.size());
+      step.input = self;
+      step.output = node.outputs[0];
+      impl.redistributions.push_back(std::move(r));
+    } else {
+      SP_ASSIGN(step.op, exec::prepare(node));
+      impl.random = impl.random || ir::isRandom(node.op);
+    }
+    std::optional<ir::ValueId> undefined;
+    ir::forEachUse(node, [&](const ir::Use& use) {
+      if (!defined[static_cast<std::size_t>(use.value)] && !undefined) undefined = use.value;
+    });
+    if (undefined)
+      return at(node, "program-invalid", "the operand %" + graph->value(*undefined).name + " is not defined before it is used");
+    step.free_begin = static_cast<std::int32_t>(impl.frees.size());
+    const auto freeIfLast = [&](ir::ValueId v) {
+      if (v == ir::kNone || kept[static_cast<std::size_t>(v)] ||
+          last[static_cast<std::size_t>(v)] != static_cast<std::int64_t>(i))
+        return;
+      last[static_cast<std::size_t>(v)] = -1;  // once, also where the node reads it twice
+      impl.frees.push_back(v);
+    };
+    ir::forEachUse(node, [&](const ir::Use& use) { freeIfLast(use.value); });
+    for (const ir::ValueId v : node.outputs) {
+      if (v == ir::kNone) continue;
+      defined[static_cast<std::size_t>(v)] = 1;
+      freeIfLast(v);
+    }
+    step.free_end = static_cast<std::int32_t>(impl.frees.size());
+    impl.steps.push_back(std::move(step));
+  }
+  for (const ir::Output& output : graph->outputs)
+    if (output.value != ir::kNone && !defined[static_cast<std::size_t>(output.value)])
+      return makeError("program-invalid", "the output %" + graph->value(output.value).name + " is never computed");
+  return std::shared_ptr<const Program>(program);
+}
+
+}  // namespace spscope::exec

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of one rank while its program runs; shared by the executor (one rank, straight through) and by virtual
+// ranks (all ranks, node by node). Only for core/torch (it includes ATen).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "core/torch/executor.h"
+#include "core/torch/program_impl.h"
+
+namespace spscope::exec {
+
+class RankState {
+ public:
+  explicit RankState(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
+
+  Status bind(const TensorBag& state);
+  /// Resets the meter and puts state and inputs in their slots.
+  Status begin(const TensorBag& inputs);
+  /// Runs the aten op at `position`; call inside InferenceMode and a MeterScope.
+  Status run(const Program::Impl::Step& step) { return callInPlace(*step.op, values); }
+  void freeAfter(const Program::Impl::Step& step) {
+    const Program::Impl& impl = program_->impl();
+    for (std::int32_t i = step.free_begin; i < step.free_end; ++i)
+      values[static_cast<std::size_t>(impl.frees[static_cast<std::size_t>(i)])].reset();
+  }
+  /// Takes the outputs, applies buffer updates and drops all values.
+  Result<StepResult> finish();
+  void dropValues();
+
+  const Program& program() const { return *program_; }
+  MemoryMeter meter;
+  std::vector<at::Tensor> values;  ///< by ValueId
+
+ private:
+  std::shared_ptr<const Program> program_;
+  std::vector<at::Tensor> bound_;  ///< by input index; undefined for user inputs
+  bool has_state_ = false;
+};
+
+/// Adds the rank to an error of a run, and node and source where they are missing.
+Error withRank(Error error, int rank, const Program::Impl::Step* step);
+std::int64_t steadyNs();
+/// Seeds libtorch's CPU generator from the step's seed, for programs with random nodes.
+void seedStep(const Program& program, const StepOptions& options);
+
+}  // namespace spscope::exec
