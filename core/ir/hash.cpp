@@ -169,6 +169,7 @@ std::string GraphHash::run() {
       out_.number(in.storage->offset);
       out_.dims(in.storage->strides);
       out_.number(static_cast<std::int64_t>(in.storage->dtype));
+      out_.number(static_cast<std::int64_t>(in.storage->dtype));
     }
     if (in.value != kNone) value(graph_.value(in.value));
   }
