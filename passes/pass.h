@@ -17,6 +17,8 @@
 
 namespace spscope::passes {
 
+struct MemoryReport;  // passes/memory/report.h
+
 /// What the user asked for; the same for every pass of a pipeline.
 struct Settings {
   int sp = 2;                  ///< ranks on the sequence axis
@@ -34,11 +36,12 @@ struct Settings {
 /// What a pass may use besides the graph. Statistics and notes end up in the stage's record.
 struct PassContext {
   const Settings& settings;
-  const ir::OpServices* services = nullptr;  ///< null in tests of passes that do not need libtorch
+  ir::OpServices* services = nullptr;  ///< null in tests of passes that do not need libtorch
   int rank = 0;                              ///< rank whose program is built (from shard-sequence on)
   CancelToken cancel;
   DiagnosticSink* diagnostics = nullptr;     ///< never null inside a pass
   std::map<std::string, std::int64_t>* statistics = nullptr;  ///< never null inside a pass
+  MemoryReport* memory = nullptr;            ///< where choose-saved leaves the choices it compared; null: nowhere
 
   void count(const std::string& name, std::int64_t n = 1) const { (*statistics)[name] += n; }
 };

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/strings.h"
+#include "core/ir/attention.h"
 #include "core/ir/sp_ops.h"
 #include "passes/sequence/rules.h"
 
@@ -47,6 +48,7 @@ Status Planner::run() {
   const std::vector<NodeId> program = std::move(graph_.order);
   order_.reserve(program.size() * 2);
   seedInputs();
+  countAttention(program);
   for (NodeId id : program) {
     if (context_.cancel.cancelled()) break;
     planNode(id);
@@ -70,13 +72,26 @@ void Planner::seedInputs() {
   for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
     const ValueId v = graph_.inputs[i].value;
     if (graph_.inputs[i].kind != ir::InputKind::kUser || !ir::isFloating(value(v).dtype)) continue;
-    if (ir::hasTag(value(v).factors, Tag::kSequence)) bound_[v] = toSequence(v);
+    if (sequenceShard(v)) bound_[v] = toSequence(v);
   }
+}
+
+void Planner::countAttention(const std::vector<NodeId>& program) {
+  // On the graph as imported, so that an exchange that a rule forgets is missed by the count that is made later.
+  graph_.order = program;
+  for (const ir::AttentionSite& site : ir::findAttention(graph_)) queries_[site.node] = site.query;
+  graph_.order.clear();
 }
 
 void Planner::planNode(NodeId id) {
   current_ = id;
   after_.clear();
+  if (auto it = queries_.find(id); it != queries_.end()) {
+    const auto bound = bound_.find(it->second);
+    const ir::Value& query = value(bound == bound_.end() ? it->second : bound->second);
+    const int from_end = static_cast<int>(query.shape.size()) - query.placement.dim;
+    if (query.placement.isSharded() && from_end == 2) count("expected_all_to_all", 4);
+  }
   ir::forEachUse(graph_.node(id), [&](ir::Use& use) {
     if (auto it = bound_.find(use.value); it != bound_.end()) use.value = it->second;
   });
@@ -147,7 +162,7 @@ void Planner::applyMarks(NodeId id) {
       if (d < 0 || d >= rankOf(out) || value(out).shape[static_cast<std::size_t>(d)] == 1) continue;
       if (!placement(out).isReplicated()) continue;
       graph_.value(out).factors[static_cast<std::size_t>(d)] = {{value(out).shape[static_cast<std::size_t>(d)], Tag::kSequence}};
-      moveOutputAfter(out, *sequenceShard(out));
+      if (const auto shard = sequenceShard(out)) moveOutputAfter(out, *shard);
     }
 }
 

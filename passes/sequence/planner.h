@@ -76,6 +76,7 @@ class Planner {
 
  private:
   void seedInputs();
+  void countAttention(const std::vector<ir::NodeId>& program);
   void planNode(ir::NodeId id);
   /// Gathers what is sharded, runs replicated, and shards the result again where it kept the operand's shape.
   void fallback(ir::NodeId id, const std::string& reason);
@@ -95,6 +96,7 @@ class Planner {
   std::unordered_map<std::string, ir::ValueId> memo_; ///< (value, target) -> moved value
   std::unordered_map<ir::ValueId, ir::ValueId> bound_; ///< what later nodes read instead of a value
   std::vector<std::pair<ir::ValueId, Shard>> after_;
+  std::unordered_map<ir::NodeId, ir::ValueId> queries_; ///< attention node (fused or scores) -> its query as imported
 };
 
 }  // namespace spscope::passes

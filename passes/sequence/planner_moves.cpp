@@ -168,6 +168,7 @@ std::optional<ValueId> Planner::pushSliceUp(ValueId v, const Shard& shard) {
 }
 
 std::optional<Shard> Planner::sequenceShard(ValueId v) const {
+  if (ranks_ == 1) return std::nullopt;  // one rank: the program stays as it is
   const Factors& factors = graph_.value(v).factors;
   for (std::size_t d = 0; d < factors.size(); ++d)
     for (std::size_t j = 0; j < factors[d].size(); ++j)

@@ -45,7 +45,6 @@ NoRule attention(Planner& p, NodeId id) {
   if (p.placement(q).dim == seq_dim) {
     if (head_dim < 0) return "attention without a heads dim";
     back = target;
-    p.count("expected_all_to_all", 4);
     const std::int64_t heads = p.value(q).shape[static_cast<std::size_t>(head_dim)];
     const std::int64_t kv_heads = p.value(k).shape[static_cast<std::size_t>(head_dim)];
     std::int64_t copies = kv_heads;

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/pipelines.h"
+
+#include <map>
+
+#include "core/base/strings.h"
+#include "core/ir/hash.h"
+#include "core/ir/verifier.h"
+#include "passes/memory/choose_saved.h"
+#include "passes/memory/schedule.h"
+#include "passes/sequence/insert_all_to_all.h"
+#include "passes/sequence/parallelize_loss.h"
+#include "passes/sequence/plan_sequence.h"
+#include "passes/sequence/shard_sequence.h"
+#include "passes/training/build_joint.h"
+#include "passes/training/functionalize.h"
+#include "passes/training/lower_attention.h"
+#include "passes/training/sync_gradients.h"
+
+namespace spscope::passes {
+
+std::vector<Pass> planningPasses() { return {functionalizePass(), planSequencePass()}; }
+
+std::vector<Pass> programPasses() {
+  return {shardSequencePass(), insertAllToAllPass(), parallelizeLossPass(), lowerAttentionPass(),
+          buildJointPass(),    syncGradientsPass(),  chooseSavedPass(),     schedulePass()};
+}
+
+namespace {
+
+std::string planHashOf(const ir::Graph& planned, const Settings& s) {
+  Hasher h;
+  h.text(ir::planHash(planned));
+  for (std::int64_t n : {std::int64_t{s.sp}, std::int64_t{s.dp}, s.seq, s.batch}) h.number(n);
+  for (const auto& [name, dim] : s.sequence_marks) h.text(name), h.number(dim);
+  h.text(s.device), h.text(s.save), h.text(s.optimizer);
+  return h.hex();
+}
+
+bool take(Compiled& out, PipelineResult&& result) {
+  for (StageRecord& stage : result.stages) out.stages.push_back(std::move(stage));
+  out.failure = std::move(result.failure);
+  out.failed_pass = result.failed_pass;
+  out.reproducer = result.reproducer;
+  return !out.failure;
+}
+
+}  // namespace
+
+Compiled compile(std::shared_ptr<const ir::Graph> imported, const Settings& settings, ir::OpServices& services,
+                 int only_rank, const ManagerOptions& options, const CancelToken& cancel) {
+  Compiled out;
+  PassContext context{settings};
+  context.services = &services;
+  context.cancel = cancel;
+  PipelineResult planning = runPipeline(std::move(imported), planningPasses(), context, options);
+  out.planned = planning.graph;
+  if (!take(out, std::move(planning))) return out;
+  out.plan_hash = planHashOf(*out.planned, settings);
+
+  std::map<std::string, int> classes;
+  std::string sequence;
+  out.class_of_rank.assign(static_cast<std::size_t>(settings.sp), ir::kNone);
+  for (int rank = 0; rank < settings.sp; ++rank) {
+    if (only_rank >= 0 && rank != only_rank) continue;
+    const auto [it, fresh] = classes.try_emplace(rankClass(*out.planned, rank), static_cast<int>(out.programs.size()));
+    out.class_of_rank[static_cast<std::size_t>(rank)] = it->second;
+    if (!fresh) continue;
+    context.rank = rank;
+    MemoryReport memory;
+    context.memory = &memory;
+    PipelineResult program = runPipeline(out.planned, programPasses(), context, options);
+    const std::shared_ptr<const ir::Graph> graph = program.graph;
+    const bool reported = it->second == 0;  // the stages that are shown are those of the first class
+    if (!reported && !program.failure) program.stages.clear();
+    if (!take(out, std::move(program))) return out;
+    out.programs.push_back(graph);
+    out.memory.push_back(std::move(memory));
+
+    Result<std::string> collectives = ir::collectiveSequence(*graph);
+    if (!collectives) {
+      out.failure = std::move(collectives).error();
+      return out;
+    }
+    if (out.programs.size() == 1) {
+      sequence = *collectives;
+    } else if (sequence != *collectives) {
+      out.failure = makeError("collectives-differ", strf("rank %d would issue other collectives than rank 0", rank));
+      return out;
+    }
+  }
+  return out;
+}
+
+}  // namespace spscope::passes

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/training/sync_gradients.h"
+
+#include "core/base/strings.h"
+#include "core/ir/sp_ops.h"
+
+namespace spscope::passes {
+
+std::vector<bool> rankVarying(const ir::Graph& graph) {
+  std::vector<bool> varying(graph.valueCount(), false);
+  for (ir::NodeId id : graph.order) {
+    const ir::Node& n = graph.node(id);
+    bool v = false;
+    ir::forEachUse(n, [&](const ir::Use& use) { v = v || varying[static_cast<std::size_t>(use.value)]; });
+    if (n.op == ir::sp::kAllReduce || n.op == ir::sp::kAllGather) v = false;
+    if (n.op == ir::sp::kSlice || n.op == ir::sp::kAllToAll || n.op == ir::sp::kReduceScatter) v = true;
+    for (ir::ValueId out : n.outputs)
+      if (out != ir::kNone) varying[static_cast<std::size_t>(out)] = v;
+  }
+  return varying;
+}
+
+namespace {
+
+Result<bool> run(ir::Graph& graph, const PassContext& context) {
+  const std::vector<bool> varying = rankVarying(graph);
+  for (const ir::Output& output : graph.outputs) {
+    if (output.value == ir::kNone || output.kind == ir::OutputKind::kUser) continue;
+    if (varying[static_cast<std::size_t>(output.value)]) {
+      const bool gradient = output.kind == ir::OutputKind::kGradient;
+      Error e = makeError("gradient-incomplete",
+                          gradient ? "the gradient of " + graph.inputs[static_cast<std::size_t>(output.input)].name + " still differs between the ranks"
+                                   : std::string("the loss still differs between the ranks"));
+      const ir::NodeId producer = graph.value(output.value).producer;
+      if (producer != ir::kNone) {
+        e.node = graph.node(producer).name;
+        if (graph.node(producer).location) e.source = graph.node(producer).location->source;
+      }
+      return e;
+    }
+    if (output.kind == ir::OutputKind::kGradient) context.count("complete");
+  }
+  for (ir::NodeId id : graph.order)
+    if (graph.node(id).op == ir::sp::kAllReduce && graph.node(id).phase == ir::Phase::kBackward) context.count("gradient_sums");
+  return false;
+}
+
+}  // namespace
+
+Pass syncGradientsPass() {
+  return {{"sync-gradients",
+           "Prove that every gradient is complete on every rank, exactly once",
+           {{"complete", "gradients that are the same on every rank"},
+            {"gradient_sums", "all-reduces in the backward"}},
+           ir::Form::kJoint,
+           ir::Form::kJoint},
+          [](const ir::Graph&, const PassContext&) { return Status{}; },
+          run};
+}
+
+}  // namespace spscope::passes
