@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/dist/blame.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/strings.h"
+
+namespace spscope::dist {
+namespace {
+
+/// Errors that a healthy rank reports because another one failed.
+bool isSymptom(const Error& error) {
+  return error.code == "collective-timeout" || error.code == "peer-lost" || error.code == "rendezvous-timeout" ||
+         error.code == "cancelled";
+}
+
+/// When the rank failed by itself; nullopt where it did not.
+std::optional<std::int64_t> ownFailure(const RankRecord& r) {
+  if (r.error && !isSymptom(*r.error)) return r.error_ns;
+  if (!r.ended || r.asked_to_stop || r.done || (r.error && isSymptom(*r.error))) return {};
+  return r.ended_ns;
+}
+
+template <typename Time>
+int earliest(std::span<const RankRecord> ranks, Time time) {
+  int best = -1;
+  std::int64_t best_ns = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::optional<std::int64_t> ns = time(ranks[i]);
+    if (ns && (best < 0 || *ns < best_ns)) {
+      best = static_cast<int>(i);
+      best_ns = *ns;
+    }
+  }
+  return best;
+}
+
+/// The rank that stayed away while another one waited in a collective until it gave up.
+int absentee(std::span<const RankRecord> ranks) {
+  const int waiter = earliest(ranks, [](const RankRecord& r) -> std::optional<std::int64_t> {
+    if (r.error && (r.error->code == "collective-timeout" || r.error->code == "peer-lost")) return r.error_ns;
+    return {};
+  });
+  if (waiter < 0) return -1;
+  const std::int64_t awaited = ranks[static_cast<std::size_t>(waiter)].last.sequence;
+  int best = -1;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].last.sequence >= awaited) continue;
+    if (best < 0 || ranks[i].last.sequence < ranks[static_cast<std::size_t>(best)].last.sequence) best = static_cast<int>(i);
+  }
+  return best;
+}
+
+}  // namespace
+
+int firstAtFault(std::span<const RankRecord> ranks) {
+  if (const int i = earliest(ranks, ownFailure); i >= 0) return i;
+  if (const int i = absentee(ranks); i >= 0) return i;
+  if (const int i = earliest(ranks, [](const RankRecord& r) -> std::optional<std::int64_t> {
+        if (r.stalled && !r.last.inside_collective) return r.stalled_ns;
+        return {};
+      });
+      i >= 0)
+    return i;
+  if (const int i = earliest(ranks, [](const RankRecord& r) -> std::optional<std::int64_t> {
+        if (r.error && r.error->code != "cancelled") return r.error_ns;
+        if (r.stalled) return r.stalled_ns;
+        return {};
+      });
+      i >= 0)
+    return i;
+  return -1;
+}
+
+std::string describeEnd(const RankRecord& r) {
+  if (r.error && !isSymptom(*r.error)) return r.error->message;
+  if (r.stalled) return "no sign of progress before the deadline";
+  if (r.ended && r.signal != 0 && !r.asked_to_stop) {
+    const char* name = sigabbrev_np(r.signal);
+    return strf("killed by signal %d (SIG%s)", r.signal, name != nullptr ? name : "?");
+  }
+  if (r.error) return r.error->message;
+  if (r.ended && !r.done && !r.asked_to_stop) return strf("exited with code %d before it was done", r.exit_code);
+  return r.done ? "done" : r.ended ? "stopped by the launcher" : "running";
+}
+
+std::string formatTable(std::span<const RankRecord> ranks) {
+  std::string out = strf("%-5s %-12s %5s  %-28s %-26s %s\n", "rank", "phase", "step", "last node", "last collective", "end");
+  for (const RankRecord& r : ranks) {
+    const std::string collective =
+        r.last.collective.empty() ? "-"
+                                  : strf("%s #%lld%s", r.last.collective.c_str(), static_cast<long long>(r.last.sequence),
+                                         r.last.inside_collective ? " (inside)" : "");
+    const std::string step = r.last.step < 0 ? "-" : std::to_string(r.last.step);
+    out += strf("%-5d %-12s %5s  %-28s %-26s %s\n", r.rank, r.last.phase.empty() ? "-" : r.last.phase.c_str(), step.c_str(),
+                r.last.node.empty() ? "-" : r.last.node.c_str(), collective.c_str(), describeEnd(r).c_str());
+  }
+  return out;
+}
+
+}  // namespace spscope::dist

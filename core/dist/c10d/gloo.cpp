@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/dist/c10d/gloo.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "core/base/hash.h"
+#include "core/base/strings.h"
+#include "core/dist/c10d/store.h"
+#include "core/dist/c10d/sum.h"
+
+namespace spscope::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+enum Op : std::int32_t { kAllReduce, kAllToAll, kAllGather, kReduceScatter, kBarrier, kGatherText };
+constexpr const char* kOpNames[] = {"all_reduce", "all_to_all", "all_gather", "reduce_scatter", "barrier", "gather_text"};
+
+/// One message with one peer.
+struct Piece {
+  int peer;
+  void* data;
+  std::int64_t bytes;
+};
+
+/// What a rank tells a peer before a checked collective. Fixed size, so that it arrives whatever the ranks disagree in.
+struct Header {
+  std::int64_t sequence;
+  std::int32_t op;
+  std::int32_t dtype;
+  std::int64_t total;        ///< elements of the whole operation, where all ranks must have the same number; else -1
+  std::int64_t to_peer;      ///< elements for the peer, -1: see total
+  std::int64_t from_peer;    ///< elements expected from the peer
+};
+
+std::string firstLine(const char* text) {
+  // libtorch's messages carry "[enforce fail at file:line] condition. message" and a stack trace; people need the end.
+  std::string line = split(text, '\n').front();
+  if (line.starts_with("[")) {
+    if (const auto end = line.find("] "); end != std::string::npos) line = line.substr(end + 2);
+  }
+  return line;
+}
+
+class GlooCollectives final : public Collectives {
+ public:
+  GlooCollectives(Rendezvous at, c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::ProcessGroupGloo> group)
+      : at_(std::move(at)), store_(std::move(store)), group_(std::move(group)), checked_(at_.checked) {}
+
+  ~GlooCollectives() override {
+    // After a failure the group is abandoned: taking it down can wait for peers that will never answer. The process is
+    // about to end, and the kernel closes its connections.
+    if (failed_) {
+      (void)group_.release();
+      (void)store_.release();
+    }
+  }
+
+  int rank() const override { return at_.rank; }
+  int size() const override { return at_.size; }
+  void setChecked(bool on) override { checked_ = on; }
+  std::int64_t sequence() const override { return sequence_; }
+
+  Status allReduceSum(Buffer buffer) override {
+    if (!canSum(buffer.dtype)) return noSum(buffer.dtype);
+    SP_TRY(begin(kAllReduce, buffer.dtype, buffer.count));
+    const std::int64_t element = ir::sizeOf(buffer.dtype);
+    const std::int64_t bytes = buffer.count * element;
+    // Small messages: everything to everyone, one round. Large ones: each rank sums its block, then the blocks go round.
+    if (bytes <= kSmallBytes || buffer.count < size()) {
+      std::byte* room = scratch(bytes * size());
+      std::vector<Piece> out, in;
+      for (const int peer : peers()) {
+        out.push_back({peer, buffer.data, bytes});
+        in.push_back({peer, room + peer * bytes, bytes});
+      }
+      SP_TRY(exchange(out, in));
+      sumInto(buffer.dtype, room, bytes, buffer.data, buffer.data, buffer.count);
+      return end();
+    }
+    const std::int64_t each = buffer.count / size();
+    const auto beginOf = [&](int r) { return r * each; };
+    const auto countOf = [&](int r) { return r + 1 == size() ? buffer.count - beginOf(r) : each; };
+    auto* data = static_cast<std::byte*>(buffer.data);
+    const std::int64_t mine = countOf(rank()) * element;
+    std::byte* own = data + beginOf(rank()) * element;
+    std::byte* room = scratch(mine * size());
+    std::vector<Piece> out, in;
+    for (const int peer : peers()) {
+      out.push_back({peer, data + beginOf(peer) * element, countOf(peer) * element});
+      in.push_back({peer, room + peer * mine, mine});
+    }
+    SP_TRY(exchange(out, in));
+    sumInto(buffer.dtype, room, mine, own, own, countOf(rank()));
+    for (Piece& piece : in) piece = {piece.peer, data + beginOf(piece.peer) * element, countOf(piece.peer) * element};
+    for (Piece& piece : out) piece = {piece.peer, own, mine};
+    SP_TRY(exchange(out, in));
+    return end();
+  }
+
+  Status allToAll(Buffer send, std::span<const std::int64_t> send_counts, Buffer recv,
+                  std::span<const std::int64_t> recv_counts) override {
+    SP_TRY(blocksFit(send.count, send_counts));
+    SP_TRY(blocksFit(recv.count, recv_counts));
+    SP_TRY(begin(kAllToAll, send.dtype, -1, send_counts, recv_counts));
+    const std::int64_t element = ir::sizeOf(send.dtype);
+    std::vector<Piece> out = pieces(send.data, send_counts, element);
+    std::vector<Piece> in = pieces(recv.data, recv_counts, element);
+    copyOwn(offset(recv.data, recv_counts, element), offset(send.data, send_counts, element),
+            send_counts[static_cast<std::size_t>(rank())] * element);
+    SP_TRY(exchange(out, in));
+    return end();
+  }
+
+  Status allGather(Buffer send, Buffer recv, std::span<const std::int64_t> counts) override {
+    SP_TRY(blocksFit(recv.count, counts, send.count));
+    SP_TRY(begin(kAllGather, recv.dtype, std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), {}, counts,
+                 send.count));
+    const std::int64_t element = ir::sizeOf(recv.dtype);
+    std::vector<Piece> in = pieces(recv.data, counts, element);
+    std::vector<Piece> out;
+    for (const int peer : peers()) out.push_back({peer, send.data, send.count * element});
+    copyOwn(offset(recv.data, counts, element), send.data, send.count * element);
+    SP_TRY(exchange(out, in));
+    return end();
+  }
+
+  Status reduceScatterSum(Buffer send, Buffer recv, std::span<const std::int64_t> counts) override {
+    if (!canSum(send.dtype)) return noSum(send.dtype);
+    SP_TRY(blocksFit(send.count, counts, recv.count));
+    SP_TRY(begin(kReduceScatter, send.dtype, send.count, counts, {}, recv.count));
+    const std::int64_t element = ir::sizeOf(send.dtype);
+    std::vector<Piece> out = pieces(send.data, counts, element);
+    const std::int64_t mine = recv.count * element;
+    std::byte* room = scratch(mine * size());
+    std::vector<Piece> in;
+    for (const int peer : peers()) in.push_back({peer, room + peer * mine, mine});
+    SP_TRY(exchange(out, in));
+    sumInto(send.dtype, room, mine, offset(send.data, counts, element), recv.data, recv.count);
+    return end();
+  }
+
+  Status barrier() override {
+    SP_TRY(begin(kBarrier, ir::DType::kU8, 0));
+    std::byte* room = scratch(size() + 1);
+    std::vector<Piece> out, in;
+    for (const int peer : peers()) {
+      out.push_back({peer, room + size(), 1});
+      in.push_back({peer, room + peer, 1});
+    }
+    SP_TRY(exchange(out, in));
+    return end();
+  }
+
+  Result<std::vector<std::string>> allGatherText(const std::string& text) override {
+    SP_TRY(begin(kGatherText, ir::DType::kU8, 0));
+    std::vector<std::string> texts(static_cast<std::size_t>(size()));
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(size()));
+    auto length = static_cast<std::int64_t>(text.size());
+    std::vector<Piece> out, in;
+    for (const int peer : peers()) {
+      out.push_back({peer, &length, sizeof length});
+      in.push_back({peer, &lengths[static_cast<std::size_t>(peer)], sizeof length});
+    }
+    SP_TRY(exchange(out, in));
+    // Sending does not change the text; Gloo only has no const in its signature.
+    for (Piece& piece : out) piece = {piece.peer, const_cast<char*>(text.data()), length};
+    for (Piece& piece : in) {
+      std::string& to = texts[static_cast<std::size_t>(piece.peer)];
+      to.resize(static_cast<std::size_t>(lengths[static_cast<std::size_t>(piece.peer)]));
+      piece = {piece.peer, to.data(), static_cast<std::int64_t>(to.size())};
+    }
+    SP_TRY(exchange(out, in));
+    texts[static_cast<std::size_t>(rank())] = text;
+    SP_TRY(end());
+    return texts;
+  }
+
+ private:
+  static constexpr std::int64_t kSmallBytes = 16 * 1024;
+  static constexpr std::size_t kScratchToKeep = std::size_t{64} << 20;
+
+  /// The other ranks, beginning with the next one, so that not all send to rank 0 first.
+  std::vector<int> peers() const {
+    std::vector<int> out;
+    for (int i = 1; i < size(); ++i) out.push_back((rank() + i) % size());
+    return out;
+  }
+
+  /// One piece per peer of a buffer that holds counts[r] elements for each rank r, in rank order.
+  std::vector<Piece> pieces(void* data, std::span<const std::int64_t> counts, std::int64_t element) const {
+    std::vector<std::int64_t> begins(counts.size() + 1, 0);
+    std::partial_sum(counts.begin(), counts.end(), begins.begin() + 1);
+    std::vector<Piece> out;
+    for (const int peer : peers()) {
+      const auto r = static_cast<std::size_t>(peer);
+      out.push_back({peer, static_cast<std::byte*>(data) + begins[r] * element, counts[r] * element});
+    }
+    return out;
+  }
+  /// Where this rank's own block of such a buffer begins.
+  std::byte* offset(void* data, std::span<const std::int64_t> counts, std::int64_t element) const {
+    return static_cast<std::byte*>(data) + std::accumulate(counts.begin(), counts.begin() + rank(), std::int64_t{0}) * element;
+  }
+  static void copyOwn(void* to, const void* from, std::int64_t bytes) {
+    if (bytes > 0 && to != from) std::memmove(to, from, static_cast<std::size_t>(bytes));
+  }
+
+  std::byte* scratch(std::int64_t bytes) {
+    if (scratch_.size() < static_cast<std::size_t>(bytes)) scratch_.resize(static_cast<std::size_t>(bytes));
+    return scratch_.data();
+  }
+
+  /// The blocks received from the peers lie in `room`, `stride` bytes apart; this rank's own is at `own`.
+  void sumInto(ir::DType type, std::byte* room, std::int64_t stride, const void* own, void* out, std::int64_t count) {
+    std::vector<const void*> blocks;
+    for (int r = 0; r < size(); ++r) blocks.push_back(r == rank() ? own : room + r * stride);
+    sumBlocks(type, blocks, out, count);
+  }
+
+  /// The buffer must hold exactly the blocks; `own`, where given, is the size of this rank's.
+  Status blocksFit(std::int64_t total, std::span<const std::int64_t> counts, std::int64_t own = -1) const {
+    const auto r = static_cast<std::size_t>(rank());
+    if (counts.size() == static_cast<std::size_t>(size()) &&
+        std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) == total && (own < 0 || own == counts[r]))
+      return {};
+    return makeError("internal", strf("a collective's blocks (%s) do not make up its buffer of %lld elements",
+                                      join(std::vector<std::int64_t>(counts.begin(), counts.end()), ", ").c_str(),
+                                      static_cast<long long>(total)), Outcome::kRunFailed);
+  }
+
+  Status noSum(ir::DType type) const {
+    return makeError("collective-dtype", strf("elements of type %s cannot be summed over ranks",
+                                              std::string(ir::longName(type)).c_str()), Outcome::kRunFailed);
+  }
+
+  /// Opens a collective: number, deadline, notice, and the check, where it is on. `own` is this rank's block (all-gather:
+  /// sent to all; reduce-scatter: expected from all), where one of the count lists is empty.
+  Status begin(Op op, ir::DType dtype, std::int64_t total, std::span<const std::int64_t> to = {},
+               std::span<const std::int64_t> from = {}, std::int64_t own = -1) {
+    if (failed_) return *failed_;
+    op_ = op;
+    ++sequence_;
+    deadline_ = Clock::now() + at_.timeout;
+    if (at_.on_collective) at_.on_collective(kOpNames[op], sequence_, true);
+    if (!checked_ || size() == 1) return {};
+    const auto count = [&](std::span<const std::int64_t> counts, int peer) {
+      return counts.empty() ? own : counts[static_cast<std::size_t>(peer)];
+    };
+    std::vector<Header> mine(static_cast<std::size_t>(size())), theirs(mine.size());
+    std::vector<Piece> out, in;
+    for (const int peer : peers()) {
+      const auto i = static_cast<std::size_t>(peer);
+      mine[i] = {sequence_, op, static_cast<std::int32_t>(dtype), total, count(to, peer), count(from, peer)};
+      out.push_back({peer, &mine[i], sizeof(Header)});
+      in.push_back({peer, &theirs[i], sizeof(Header)});
+    }
+    SP_TRY(exchange(out, in));
+    for (int peer = 0; peer < size(); ++peer)
+      if (peer != rank()) SP_TRY(compare(peer, mine[static_cast<std::size_t>(peer)], theirs[static_cast<std::size_t>(peer)]));
+    return {};
+  }
+
+  Status compare(int peer, const Header& mine, const Header& theirs) {
+    std::string what;
+    if (theirs.sequence != mine.sequence)
+      what = strf("rank %d is at collective #%lld", peer, static_cast<long long>(theirs.sequence));
+    else if (theirs.op != mine.op)
+      what = strf("rank %d does %s", peer, kOpNames[theirs.op]);
+    else if (theirs.dtype != mine.dtype)
+      what = strf("rank %d has elements of type %s, this rank of type %s", peer,
+                  std::string(ir::longName(static_cast<ir::DType>(theirs.dtype))).c_str(),
+                  std::string(ir::longName(static_cast<ir::DType>(mine.dtype))).c_str());
+    else if (theirs.total != mine.total)
+      what = strf("rank %d has %lld elements, this rank %lld", peer, static_cast<long long>(theirs.total),
+                  static_cast<long long>(mine.total));
+    else if (theirs.to_peer != mine.from_peer)
+      what = strf("rank %d sends %lld elements, this rank expects %lld", peer, static_cast<long long>(theirs.to_peer),
+                  static_cast<long long>(mine.from_peer));
+    else if (theirs.from_peer != mine.to_peer)
+      what = strf("rank %d expects %lld elements, this rank sends %lld", peer, static_cast<long long>(theirs.from_peer),
+                  static_cast<long long>(mine.to_peer));
+    else
+      return {};
+    return fail("collective-mismatch", what);
+  }
+
+  Status end() {
+    if (scratch_.size() > kScratchToKeep) std::vector<std::byte>().swap(scratch_);
+    if (at_.on_collective) at_.on_collective(kOpNames[op_], sequence_, false);
+    return {};
+  }
+
+  /// All messages of one round. Empty ones are left out on both sides: the ranks agree in the sizes.
+  Status exchange(std::span<const Piece> out, std::span<const Piece> in) {
+    struct Pending {
+      int peer;
+      bool receive;
+      c10::intrusive_ptr<c10d::Work> work;
+    };
+    std::vector<Pending> pending;  // freed before this returns, so that Gloo's threads touch no caller's memory later
+    const int tag = static_cast<int>(sequence_ & 0x3fffffff);
+    int peer = -1;
+    try {
+      const auto post = [&](const Piece& piece, bool receive) {
+        if (piece.bytes == 0) return;
+        peer = piece.peer;
+        std::vector<at::Tensor> tensor{at::from_blob(piece.data, {piece.bytes}, at::TensorOptions().dtype(at::kByte))};
+        pending.push_back({peer, receive, receive ? group_->recv(tensor, peer, tag) : group_->send(tensor, peer, tag)});
+      };
+      for (const Piece& piece : in) post(piece, true);
+      for (const Piece& piece : out) post(piece, false);
+      for (Pending& p : pending) {
+        peer = p.peer;
+        p.work->wait(remaining());
+        p.work.reset();
+      }
+      return {};
+    } catch (const std::exception& e) {
+      const std::string text = firstLine(e.what());
+      const bool timeout = text.find("imed out") != std::string::npos || text.find("timeout") != std::string::npos;
+      // The peer whose wait failed may itself only wait for the one at fault: ask the others, too.
+      std::vector<std::string> silent{std::to_string(peer)};
+      for (Pending& p : pending) {
+        if (!p.work || p.peer == peer || !p.receive) continue;
+        try {
+          p.work->wait(milliseconds(1));
+        } catch (const std::exception& other) {
+          const bool waits = std::string_view(other.what()).find("imed out") != std::string_view::npos ||
+                             std::string_view(other.what()).find("timeout") != std::string_view::npos;
+          if (waits == timeout) silent.push_back(std::to_string(p.peer));
+        }
+      }
+      const std::string who = (silent.size() > 1 ? "ranks " : "rank ") + join(silent, ", ");
+      if (timeout)
+        return fail("collective-timeout",
+                    strf("no answer from %s within %.1f s", who.c_str(), static_cast<double>(at_.timeout.count()) / 1e3));
+      return fail("peer-lost", strf("connection to %s lost: %s", who.c_str(), text.c_str()));
+    }
+  }
+
+  milliseconds remaining() const {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
+    return std::max(left, milliseconds(1));  // 0 would mean "the default" to c10d
+  }
+
+  Status fail(std::string_view code, const std::string& what) {
+    failed_ = makeError(code, strf("rank %d, %s #%lld: %s", rank(), kOpNames[op_], static_cast<long long>(sequence_),
+                                   what.c_str()), Outcome::kRunFailed);
+    return *failed_;
+  }
+
+  Rendezvous at_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  bool checked_;
+  Op op_ = kBarrier;
+  std::int64_t sequence_ = 0;
+  Clock::time_point deadline_;
+  std::vector<std::byte> scratch_;
+  std::optional<Error> failed_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at) {
+  if (at.size < 1 || at.rank < 0 || at.rank >= at.size)
+    return makeError("rendezvous-failed", strf("there is no rank %d among %d", at.rank, at.size), Outcome::kRunFailed);
+  if (at.file.empty() == at.host.empty())
+    return makeError("rendezvous-failed", "a rendezvous needs either a file or a host", Outcome::kRunFailed);
+  SP_ASSIGN(auto store, openStore(at));
+  SP_TRY(awaitAll(*store, at));
+  try {
+    auto options = c10d::ProcessGroupGloo::Options::create(at.connect_timeout);
+    options->threads = 1;  // serves Gloo's own collectives, which are not used
+    if (!at.interface.empty())
+      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(at.interface));
+    else if (at.host.empty())
+      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+    else if (const std::string local = localAddressTowards(at.host); !local.empty())
+      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(local));
+    else
+      options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
+    auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, at.rank, at.size, options);
+    return std::unique_ptr<Collectives>(std::make_unique<GlooCollectives>(at, store, std::move(group)));
+  } catch (const std::exception& e) {
+    return makeError("rendezvous-failed", strf("rank %d of %d cannot connect: %s", at.rank, at.size,
+                                               firstLine(e.what()).c_str()), Outcome::kRunFailed);
+  }
+}
+
+}  // namespace spscope::dist

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that talk through c10d's Gloo process group: one process each, on any machine. No libtorch in this header.
+//
+// Every collective is made of Gloo's point-to-point messages rather than of its collectives: uneven and empty blocks then
+// need no padding, each wait knows which peer it waits for (an error can name it), nothing is queued to worker threads
+// (so nothing can hang at shutdown), any element type can be moved, and sums are made in rank order, so that they are the
+// same bits on all ranks and in every run. Half-precision sums are accumulated in float32 and rounded once.
+//
+// Memory: reductions keep a scratch buffer of about the message's size, outside libtorch's allocator.
+// Threads: one thread at a time may use a group.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+#include "core/dist/collectives.h"
+
+namespace spscope::dist {
+
+struct Rendezvous {
+  int rank = 0;
+  int size = 1;
+  std::string file;          ///< local runs: a file in a private 0700 directory; excludes `host`
+  std::string host;          ///< existing launches: MASTER_ADDR
+  int port = 0;              ///< MASTER_PORT
+  bool store_exists = false; ///< a launcher (torchrun) already serves the store; otherwise rank 0 does
+  std::string prefix;        ///< keeps runs and restarts apart that share one store
+  std::string interface;     ///< network interface; empty: loopback for `file`, the one that reaches `host` otherwise
+  std::chrono::milliseconds timeout{60'000};          ///< of each collective
+  std::chrono::milliseconds connect_timeout{60'000};  ///< until all ranks have come
+  bool checked = true;       ///< see Collectives::setChecked
+  /// Called when a collective begins (true) and ends well (false); must not throw. For the rank's state table.
+  std::function<void(std::string_view op, std::int64_t sequence, bool inside)> on_collective;
+};
+
+/// Connects this rank; blocks until all ranks have come or connect_timeout is over.
+/// Errors: rendezvous-failed, rendezvous-timeout. The group's own: collective-timeout, peer-lost, collective-mismatch,
+/// collective-dtype. After an error the group answers every call with that error and is abandoned, not torn down.
+Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at);
+
+}  // namespace spscope::dist

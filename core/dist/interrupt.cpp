@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/dist/interrupt.h"
+
+#include <signal.h>
+
+#include <atomic>
+
+namespace spscope::dist {
+namespace {
+
+const CancelToken* g_token = nullptr;
+std::atomic<int> g_signals{0};
+struct sigaction g_before_int, g_before_term;
+
+void onSignal(int signal) {
+  if (g_signals.fetch_add(1) == 0) {
+    if (g_token != nullptr) g_token->cancel();  // one atomic store
+    return;
+  }
+  ::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard(CancelToken token) {
+  g_token = new CancelToken(std::move(token));
+  g_signals = 0;
+  struct sigaction action {};
+  action.sa_handler = onSignal;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, &g_before_int);
+  sigaction(SIGTERM, &action, &g_before_term);
+}
+
+InterruptGuard::~InterruptGuard() {
+  sigaction(SIGINT, &g_before_int, nullptr);
+  sigaction(SIGTERM, &g_before_term, nullptr);
+  delete g_token;
+  g_token = nullptr;
+}
+
+}  // namespace spscope::dist

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a pretended training run, for the tests of launcher and collectives: steps that each note two nodes and sum
+// a vector over all ranks. Its arguments say what goes wrong, at which step, on which rank; the product has no such switch.
+//
+//   rank_probe MODE [RANK [STEP]] [--timeout-ms N] [--steps N] [--unchecked]
+//   MODE: ok kill throw sleep exit segv size order spin early stubborn
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "core/dist/c10d/gloo.h"
+#include "core/dist/environment.h"
+#include "core/dist/rank_reporter.h"
+
+using namespace spscope;
+using namespace spscope::dist;
+
+namespace {
+
+struct Options {
+  std::string mode = "ok";
+  int rank = 1;
+  int step = 2;
+  int steps = 5;
+  int timeout_ms = 60'000;
+  bool checked = true;
+};
+
+Options parse(int argc, char** argv) {
+  Options o;
+  int position = 0;
+  for (int i = 1; i < argc; ++i) {
+    const std::string a = argv[i];
+    if (a == "--timeout-ms") o.timeout_ms = std::atoi(argv[++i]);
+    else if (a == "--steps") o.steps = std::atoi(argv[++i]);
+    else if (a == "--unchecked") o.checked = false;
+    else if (position == 0) ++position, o.mode = a;
+    else if (position == 1) ++position, o.rank = std::atoi(a.c_str());
+    else o.step = std::atoi(a.c_str());
+  }
+  return o;
+}
+
+/// The fault, where this rank and step are the ones it is meant for.
+void misbehave(const Options& o, int rank, int step) {
+  if (rank != o.rank || step != o.step) return;
+  if (o.mode == "kill") kill(getpid(), SIGKILL);
+  if (o.mode == "segv") raise(SIGSEGV);
+  if (o.mode == "throw") throw std::runtime_error("the probe throws on purpose");
+  if (o.mode == "exit") {
+    std::fprintf(stderr, "last words of the probe\n");
+    std::_Exit(3);
+  }
+  if (o.mode == "early") std::_Exit(0);
+  if (o.mode == "sleep") std::this_thread::sleep_for(std::chrono::hours(1));
+  if (o.mode == "spin")
+    for (std::atomic<long> i = 0;; ++i) {}
+}
+
+Status steps(const Options& o, RankReporter& reporter, Collectives& group) {
+  for (int step = 0; step < o.steps; ++step) {
+    SP_TRY(reporter.cancel().check());
+    reporter.step(step);
+    reporter.phase("step");
+    reporter.note(strf("%%linear_%d", step));
+    misbehave(o, reporter.rank(), step);
+    const bool here = o.rank == reporter.rank() && o.step == step;
+    std::vector<float> values(here && o.mode == "size" ? 1001 : 1000, static_cast<float>(reporter.rank() + 1));
+    reporter.note(strf("%%all_reduce_%d", step));
+    if (here && o.mode == "order") SP_TRY(group.barrier());
+    SP_TRY(group.allReduceSum({values.data(), static_cast<std::int64_t>(values.size()), ir::DType::kF32}));
+    reporter.send({"step", {{"step", std::to_string(step)}, {"sum", std::to_string(static_cast<int>(values[999]))}}});
+    // "ok" runs of interruption tests must last until they are interrupted.
+    if (o.steps > 100) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return {};
+}
+
+Status runRank(const Options& o, RankReporter& reporter, Rendezvous at) {
+  at.rank = reporter.rank();
+  at.size = reporter.size();
+  at.timeout = std::chrono::milliseconds(o.timeout_ms);
+  at.checked = o.checked;
+  at.on_collective = [&](std::string_view op, std::int64_t sequence, bool inside) { reporter.collective(op, sequence, inside); };
+  reporter.phase("connecting");
+  SP_ASSIGN(auto group, connectGloo(at));
+  SP_TRY(steps(o, reporter, *group));
+  return group->barrier();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options o = parse(argc, argv);
+  std::printf("rank_probe %s, OMP_NUM_THREADS=%s\n", o.mode.c_str(), std::getenv("OMP_NUM_THREADS"));
+  std::fflush(stdout);
+  if (o.mode == "stubborn") signal(SIGTERM, SIG_IGN);
+  Rendezvous at;
+  std::unique_ptr<RankReporter> reporter;
+  if (std::getenv("SPSCOPE_RANK") != nullptr) {
+    auto attached = RankReporter::attach();
+    if (!attached) return std::fprintf(stderr, "%s\n", attached.error().format().c_str()), 2;
+    reporter = std::move(*attached);
+    at.file = reporter->storeFile();
+  } else {
+    auto launched = launchedRank();
+    if (!launched) return std::fprintf(stderr, "%s\n", launched.error().format().c_str()), 2;
+    reporter = RankReporter::detached(launched->rank, launched->size);
+    at.host = launched->master_addr;
+    at.port = launched->master_port;
+    at.store_exists = launched->store_exists;
+    at.prefix = launched->prefix;
+  }
+  if (o.mode == "stubborn" && reporter->rank() == o.rank) std::this_thread::sleep_for(std::chrono::hours(1));
+  Status status;
+  try {
+    status = runRank(o, *reporter, at);
+  } catch (const std::exception& e) {
+    status = makeError("internal", strf("exception: %s", e.what()), Outcome::kRunFailed);
+  }
+  if (!status) {
+    reporter->reportError(status.error());
+    std::fprintf(stderr, "%s\n", status.error().format().c_str());
+    std::fflush(nullptr);
+    std::_Exit(1);  // no destructors: they might wait for ranks that have failed
+  }
+  reporter->done();
+  std::printf("rank %d done\n", reporter->rank());
+  return 0;
+}
