@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/memory/liveness.h"
+
+#include <algorithm>
+
+#include "core/ir/sp_ops.h"
+#include "passes/memory/replay_plan.h"
+
+namespace spscope::passes {
+namespace {
+
+/// No dimension before `dim` has more than one element: the blocks of `dim` lie one after the other in memory.
+bool outermost(const ir::Dims& shape, std::int64_t dim) {
+  for (std::int64_t d = 0; d < dim; ++d)
+    if (shape[static_cast<std::size_t>(d)] != 1) return false;
+  return true;
+}
+
+std::int64_t dimOf(const ir::Node& node, Symbol name, std::size_t rank) {
+  const std::int64_t dim = ir::intArg(node, name, 0);
+  return dim < 0 ? dim + static_cast<std::int64_t>(rank) : dim;
+}
+
+}  // namespace
+
+std::string_view memoryClassName(MemoryClass memory_class) {
+  static constexpr std::array<std::string_view, kMemoryClasses> kNames = {
+      "parameters", "gradients", "optimizer", "activations", "temporaries", "communication", "workspace"};
+  return kNames[static_cast<std::size_t>(memory_class)];
+}
+
+std::int64_t packingBytes(const ir::Graph& graph, const ir::Node& node) {
+  static const Symbol kSelf{"self"}, kDim{"dim"}, kGatherDim{"gather_dim"}, kScatterDim{"scatter_dim"};
+  // all_reduce reduces in place in its result, which is a copy of the operand: nothing beyond it.
+  if (!ir::isCollective(node.op) || node.op == ir::sp::kAllReduce || node.outputs.empty()) return 0;
+  const ir::ValueId self = ir::useArg(node, kSelf);
+  if (self == ir::kNone || node.outputs[0] == ir::kNone) return 0;
+  const ir::Value& in = graph.value(self);
+  const ir::Value& out = graph.value(node.outputs[0]);
+  std::int64_t send = 0, receive = 0;
+  if (node.op == ir::sp::kAllToAll || node.op == ir::sp::kReduceScatter) {
+    const Symbol name = node.op == ir::sp::kAllToAll ? kScatterDim : kDim;
+    if (!outermost(in.local, dimOf(node, name, in.local.size()))) send = in.localBytes();
+  }
+  if (node.op == ir::sp::kAllToAll || node.op == ir::sp::kAllGather) {
+    const Symbol name = node.op == ir::sp::kAllToAll ? kGatherDim : kDim;
+    if (!outermost(out.local, dimOf(node, name, out.local.size()))) receive = out.localBytes();
+  }
+  // The send buffer is gone before the result is unpacked from the receive buffer: send + receive, then receive + result.
+  return std::max(send, receive);
+}
+
+std::int64_t optimizerBytes(const ir::Graph& graph, std::string_view optimizer) {
+  if (optimizer != "adamw") return 0;
+  static constexpr std::int64_t kStepCounter = 4;  // one f32 per parameter
+  std::int64_t bytes = 0;
+  for (const ir::Input& input : graph.inputs)
+    if (input.trainable && input.value != ir::kNone) bytes += 2 * graph.value(input.value).localBytes() + kStepCounter;
+  return bytes;
+}
+
+MemoryCurve predictMemory(const ir::Graph& graph, const LivenessOptions& options) {
+  const StepModel model(graph, options, nominalRates("cpu"));
+  const Decisions decisions = saveAll(model);
+  Plan plan;
+  for (std::size_t i = 0; i < model.nodes.size(); ++i) plan.entries.push_back({static_cast<std::int32_t>(i), false});
+  return curveOf(model, plan, decisions, options.by_class);
+}
+
+}  // namespace spscope::passes

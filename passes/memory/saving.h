@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Solves "what is kept for backward" for a whole joint graph at one price: the layers' cuts one by one, from the last
+// layer to the prelude, equal layers once.
+//
+// Never run again: fused attention, convolutions, random ops, collectives, what the user marked, ops that are not known
+// to be repeatable, and nodes whose results do not grow with the sequence (keeping those costs next to nothing). What one
+// layer hands to another is kept if anyone needs it after the forward, so no chain crosses a layer boundary. What the
+// prelude hands to the layers (embeddings, rotary tables) may be made again, once for all of them.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "passes/memory/min_cut.h"
+#include "passes/memory/replay_plan.h"
+#include "passes/memory/segments.h"
+
+namespace spscope::passes {
+
+/// May this node run a second time in the backward with the same result, at a price worth considering?
+bool mayRecompute(const ir::Graph& graph, const ir::Node& node);
+
+class SavingSolver {
+ public:
+  /// `long_values` as findLongValues gives them. Keeps a reference to the model.
+  SavingSolver(const StepModel& model, const std::vector<bool>& long_values, const Segments& segments);
+
+  /// Complete decisions (see planReplay) that minimise bytes + price * nanoseconds, layer by layer.
+  Decisions solve(double price);
+
+  /// Lowest and highest bytes per nanosecond of any node that may be re-run; {0, 0} where there is none.
+  std::pair<double, double> ratios() const { return ratios_; }
+  int distinctSegments() const { return static_cast<int>(templates_.size()); }
+
+ private:
+  struct Piece {
+    int problem = -1;                              ///< index into templates_
+    std::vector<std::int32_t> storages;            ///< model storages, by the problem's number
+    std::vector<std::vector<std::int32_t>> outside;///< by op: storages of other segments that it reads
+  };
+  struct Solved {
+    std::vector<bool> wanted;
+    CutSolution solution;
+  };
+  const CutSolution& solvePiece(const Piece& piece, double price, const std::vector<bool>& wanted,
+                                std::vector<std::vector<Solved>>& memo);
+
+  const StepModel& model_;
+  std::vector<Piece> pieces_;            ///< by segment
+  std::vector<CutProblem> templates_;    ///< distinct problems, without what later segments want
+  std::vector<bool> crosses_;            ///< by storage: a layer hands it to another segment
+  std::vector<bool> wanted_always_;      ///< by storage: needed whatever the price
+  std::pair<double, double> ratios_{0, 0};
+};
+
+}  // namespace spscope::passes
