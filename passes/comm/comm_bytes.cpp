@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/comm/comm_bytes.h"
+
+#include <map>
+
+#include "core/ir/sp_ops.h"
+
+namespace spscope::passes {
+
+std::int64_t sentBytes(const ir::Graph& graph, const ir::Node& node) {
+  if (!ir::isCollective(node.op)) return 0;
+  const std::int64_t ranks = graph.mesh.sizeOf("sp");
+  const ir::ValueId in = ir::useArg(node, "self");
+  if (ranks < 2 || in == ir::kNone || node.outputs.empty() || node.outputs[0] == ir::kNone) return 0;
+  const std::int64_t element = ir::sizeOf(graph.value(in).dtype);
+  const std::int64_t operand = ir::numel(graph.value(in).local);
+  const std::int64_t result = ir::numel(graph.value(node.outputs[0]).local);
+  // Of a ring over n elements a rank sends n - n/P; multiply first, so that n not divisible by P is not cut short.
+  const auto ring = [&](std::int64_t n) { return n * (ranks - 1) / ranks; };
+  if (node.op == ir::sp::kAllReduce) return 2 * ring(operand) * element;
+  if (node.op == ir::sp::kReduceScatter) return ring(operand) * element;
+  if (node.op == ir::sp::kAllGather) return ring(result) * element;
+  // all_to_all: this rank keeps its own block of the scattered dimension and sends all others.
+  const auto blocks = ir::intListArg(node, "scatter_blocks");
+  if (!blocks || blocks->size() != static_cast<std::size_t>(ranks)) return 0;
+  std::int64_t whole = 0;
+  for (std::int64_t b : *blocks) whole += b;
+  if (whole == 0) return 0;
+  return operand / whole * (whole - (*blocks)[static_cast<std::size_t>(graph.rank)]) * element;
+}
+
+std::vector<CollectiveTotal> collectiveTotals(const ir::Graph& graph) {
+  std::map<std::string, CollectiveTotal> by_kind;
+  if (graph.form != ir::Form::kLocal && graph.form != ir::Form::kJoint) return {};
+  for (ir::NodeId id : graph.order) {
+    const ir::Node& n = graph.node(id);
+    if (!ir::isCollective(n.op)) continue;
+    CollectiveTotal& total = by_kind[std::string(ir::baseName(n.op))];
+    ++total.count;
+    total.bytes += sentBytes(graph, n);
+  }
+  std::vector<CollectiveTotal> out;
+  for (auto& [kind, total] : by_kind) {
+    total.kind = kind;
+    out.push_back(std::move(total));
+  }
+  return out;
+}
+
+std::int64_t totalSentBytes(const ir::Graph& graph) {
+  std::int64_t bytes = 0;
+  for (const CollectiveTotal& total : collectiveTotals(graph)) bytes += total.bytes;
+  return bytes;
+}
+
+}  // namespace spscope::passes
