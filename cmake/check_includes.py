@@ -27,7 +27,7 @@ ROOMS = {
         ("core/base", "core/ir", "core/io", "core/dist", "core/dist/c10d", "core/torch", "passes", "profiler"),
         ("json",),
     ),
-    "passes": (("core/base", "core/ir"), ("boost-container",)),
+    "passes": (("core/base", "core/ir", "passes/memory"), ("boost-container",)),
     "passes/memory": (("core/base", "core/ir", "passes"), ("boost-container", "boost-graph")),
     "profiler": (("core/base", "core/ir"), ("simdjson", "json", "sqlite")),
     "profiler/record": (("core/base", "core/ir", "profiler"), ("cupti", "nvtx")),

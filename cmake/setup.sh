@@ -135,12 +135,12 @@ checkDisk() {
   [ "$free" -ge "$need" ] || die "$((need / 1000)) GB of free disk are needed here, $free MB are free"
 }
 
+# setUp lean|full: everything before the first build.
 setUp() {
   local kind
   kind=$(torchSet "$1")
-  shift
   checkDisk "$kind"
-  ensurePackages "${packages[@]}" "$@"
+  ensurePackages "${packages[@]}"
   ensureTorch "$kind"
 }
 

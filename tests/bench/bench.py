@@ -3,6 +3,7 @@
 """`./run bench`: how long compiling takes by layers, and a training step against PyTorch eager.
 
   bench.py --build build/release [--zoo FOLDER] [--json OUT.json] [--only compile|step] [--pairs N] [--repeats N]
+           [--add FILE:LAYERS:SP]...
 
 Compile: the program on graphs of 2 to 40 layers, best of five; `seconds` is the program's own figure (from opening the
 file to the scheduled joint graph), process is the whole process. Step: forward and backward of the unsharded graph on
@@ -51,9 +52,9 @@ def print_table(title, header, rows):
         print("  " + "  ".join(cells).rstrip())
 
 
-def bench_compile(program, zoo, repeats):
+def bench_compile(program, zoo, models, repeats):
     results = []
-    for name, layers, ranks in COMPILED:
+    for name, layers, ranks in models:
         if not (zoo / name).is_file():
             print(f"bench: no {zoo / name}, left out", file=sys.stderr)
             continue
@@ -180,12 +181,19 @@ def bench_step(server_program, zoo, pairs):
     return results
 
 
+def added_model(text):
+    """One more graph to compile, from the command line."""
+    file, layers, ranks = text.rsplit(":", 2)
+    return str(pathlib.Path(file).resolve()), int(layers), int(ranks)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--zoo", type=pathlib.Path, default=os.environ.get("SPSCOPE_ZOO", ROOT.parent / "shared/zoo"))
     parser.add_argument("--json", type=pathlib.Path, help="default: bench.json in the build folder")
     parser.add_argument("--only", choices=["compile", "step"])
+    parser.add_argument("--add", metavar="FILE:LAYERS:SP", type=added_model, action="append", default=[])
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
@@ -193,7 +201,7 @@ def main():
 
     result = {"cores": os.cpu_count(), "compile": [], "step": []}
     if args.only != "step":
-        result["compile"] = bench_compile(str(build / "app/spscope"), args.zoo, args.repeats)
+        result["compile"] = bench_compile(str(build / "app/spscope"), args.zoo, COMPILED + args.add, args.repeats)
     if args.only != "compile":
         result["step"] = bench_step(str(build / "tests/bench/step_server"), args.zoo, args.pairs)
     output = args.json or build / "bench.json"
