@@ -24,17 +24,18 @@ ROOMS = {
     "core/torch": (("core/base", "core/ir", "core/io", "core/dist"), ("torch",)),
     "core/gpu": (("core/base", "core/ir", "core/dist", "core/torch"), ("torch", "cuda", "nccl", "cupti", "nvtx")),
     "core/session": (
-        ("core/base", "core/ir", "core/io", "core/dist", "core/dist/c10d", "core/torch", "passes", "profiler"),
+        ("core/base", "core/ir", "core/io", "core/dist", "core/dist/c10d", "core/torch", "passes", "passes/memory",
+         "profiler"),
         ("json",),
     ),
     "passes": (("core/base", "core/ir", "passes/memory"), ("boost-container",)),
     "passes/memory": (("core/base", "core/ir", "passes"), ("boost-container", "boost-graph")),
     "profiler": (("core/base", "core/ir"), ("simdjson", "json", "sqlite")),
     "profiler/record": (("core/base", "core/ir", "profiler"), ("cupti", "nvtx")),
-    "ui/model": (("core/base", "core/ir", "core/session", "passes", "profiler"), ()),
+    "ui/model": (("core/base", "core/ir", "core/session", "passes", "passes/memory", "profiler"), ()),
     "ui/qt": (("core/base", "ui/model"), ("qt",)),
     "ui/imgui": (("core/base", "ui/model"), ("imgui", "qt")),
-    "app": (("core/base", "core/ir", "core/io", "core/session", "passes", "profiler"), ("cli11", "json")),
+    "app": (("core/base", "core/ir", "core/io", "core/session", "passes", "passes/memory", "profiler"), ("cli11", "json")),
     "app/gui": (("core/base", "core/session", "ui/model", "ui/qt", "ui/imgui"), ("cli11", "qt", "imgui")),
     "tests": (None, None),  # None: everything
 }
@@ -59,6 +60,8 @@ LIBRARIES = {  # the first pattern that matches names the library; anything else
     "gtest": r"(gtest|gmock)/",
     "benchmark": r"benchmark/",
 }
+# Libraries that may not even come along behind another room's header.
+HIDDEN = ("torch", "gloo", "nccl", "cupti", "cuda", "qt", "imgui", "simdjson", "boost-graph")
 SYSTEM = re.compile(
     r"([a-z_0-9]+|sys/[a-z_]+\.h|linux/[a-z_]+\.h|netinet/[a-z_]+\.h|arpa/inet\.h|net/if\.h"
     r"|(dirent|dlfcn|elf|endian|errno|fcntl|ifaddrs|immintrin|link|malloc|netdb|poll|pthread|pwd|sched|signal|spawn"
@@ -81,6 +84,10 @@ def room_of(path):
     return None
 
 
+def library_of(target):
+    return next((name for name, pattern in LIBRARIES.items() if re.match(pattern, target)), None)
+
+
 def problem(path, bracket, target, exists):
     """Why the file `path` may not include `target`, or None. `exists` says whether a path of the repository is there."""
     room = room_of(path)
@@ -94,7 +101,7 @@ def problem(path, bracket, target, exists):
         if rooms is None or other == room or other in rooms:
             return None
         return f"{room} may not include {other} ({target})"
-    library = next((name for name, pattern in LIBRARIES.items() if re.match(pattern, target)), None)
+    library = library_of(target)
     if library is None:
         if SYSTEM.fullmatch(target):
             return None
@@ -105,21 +112,42 @@ def problem(path, bracket, target, exists):
 
 
 def check(root):
-    found = []
-    files = 0
+    """(number of files, complaints): direct includes first, then libraries that leak through another room's header."""
+    includes = {}  # path: [(line, bracket, target)]
     for folder in FOLDERS:
         for file in sorted((root / folder).rglob("*")):
-            if file.suffix not in SOURCES:
-                continue
-            files += 1
-            path = file.relative_to(root).as_posix()
-            text = file.read_text(encoding="utf-8")
-            for match in INCLUDE.finditer(text):
-                why = problem(path, match[1], match[2], lambda target: (root / target).is_file())
-                if why:
-                    line = text.count("\n", 0, match.start(1)) + 1
-                    found.append(f"{path}:{line}: {why}")
-    return files, found
+            if file.suffix in SOURCES:
+                text = file.read_text(encoding="utf-8")
+                includes[file.relative_to(root).as_posix()] = [
+                    (text.count("\n", 0, match.start(1)) + 1, match[1], match[2]) for match in INCLUDE.finditer(text)
+                ]
+    found = []
+    for path, lines in includes.items():
+        for line, bracket, target in lines:
+            why = problem(path, bracket, target, lambda name: (root / name).is_file())
+            if why:
+                found.append(f"{path}:{line}: {why}")
+
+    def leaks(path, libraries, seen):
+        """Libraries not in `libraries` that the header `path` brings along, as "library (through header)"."""
+        if path in seen:
+            return
+        seen.add(path)
+        for _, bracket, target in includes.get(path, ()):
+            library = library_of(target) if bracket == "<" else None
+            if library in HIDDEN and library not in libraries:
+                yield f"{library} (through {path})"
+            yield from leaks(target, libraries, seen)
+
+    for path, lines in includes.items():
+        room = room_of(path)
+        libraries = ROOMS[room][1] if room else None
+        if libraries is None:
+            continue
+        for line, _, target in lines:
+            for leak in leaks(target, libraries, set()):
+                found.append(f"{path}:{line}: {room} may not see {leak}")
+    return len(includes), found
 
 
 def self_test():
@@ -163,13 +191,22 @@ def self_test():
     exists = lambda target: target != "missing.h"
     wrong = [f"not seen: {case}" for case in forbidden if problem(*case, exists) is None]
     wrong += [f"refused: {case}: {problem(*case, exists)}" for case in allowed if problem(*case, exists) is not None]
-    with tempfile.TemporaryDirectory() as folder:  # and the reading of files: a spaced directive, on line 2
-        room = pathlib.Path(folder) / "core/ir"
-        room.mkdir(parents=True)
-        (room / "graph.h").write_text("#include <vector>\n#  include <torch/torch.h>\n// #include <simdjson.h>\n")
-        found = check(pathlib.Path(folder))
-        if found != (1, ["core/ir/graph.h:2: core/ir may not include torch (<torch/torch.h>)"]):
-            wrong.append(f"in a file: {found}")
+    with tempfile.TemporaryDirectory() as folder:  # and the reading of files
+        root = pathlib.Path(folder)
+        for path, text in {
+            "core/ir/graph.h": "#include <vector>\n#  include <torch/torch.h>\n// #include <simdjson.h>\n",
+            "core/torch/bag.h": '#include "core/torch/bag_impl.h"\n',
+            "core/torch/bag_impl.h": "#include <ATen/core/Tensor.h>\n",
+            "core/session/run.cpp": '\n#include "core/torch/bag.h"\n',
+        }.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        expected = [
+            "core/ir/graph.h:2: core/ir may not include torch (<torch/torch.h>)",
+            "core/session/run.cpp:2: core/session may not see torch (through core/torch/bag_impl.h)",
+        ]
+        if check(root) != (4, expected):
+            wrong.append(f"in files: {check(root)}")
     return wrong
 
 
