@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file mapped read-only: the bytes are paged in when they are looked at, so opening a 20 GB archive costs nothing.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/result.h"
+
+namespace spscope::io {
+
+class MappedFile {
+ public:
+  /// Errors: file-missing, file-unreadable, file-is-folder, file-empty. Never throws.
+  static Result<std::shared_ptr<const MappedFile>> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::size_t size() const { return size_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  MappedFile(std::string path, const std::byte* data, std::size_t size)
+      : path_(std::move(path)), data_(data), size_(size) {}
+  std::string path_;
+  const std::byte* data_;
+  std::size_t size_;
+};
+
+}  // namespace spscope::io
