@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/torch/optimizer.h"
+
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/InferenceMode.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/base/strings.h"
+#include "core/torch/compare.h"
+#include "core/torch/tensor_bag_impl.h"
+
+namespace spscope::exec {
+
+struct Optimizer::Impl {
+  OptimizerOptions options;
+  std::vector<std::string> names;
+  std::vector<at::Tensor> parameters, first, second;  // first: exp_avg or momentum
+  at::Tensor step;                                    // one for all: they step together
+  std::int64_t steps = 0;
+
+  bool adamw() const { return options.kind == OptimizerOptions::Kind::kAdamW; }
+  bool hasFirst() const { return adamw() || options.momentum != 0.0; }
+  double decay() const { return options.weight_decay.value_or(adamw() ? 0.01 : 0.0); }
+};
+
+namespace {
+
+struct Pair {
+  std::size_t parameter;
+  at::Tensor gradient;
+};
+
+double squaredNorm(const at::Tensor& tensor) {
+  const double norm = tensor.norm(at::Scalar(2.0), at::kDouble).item<double>();
+  return norm * norm;
+}
+
+}  // namespace
+
+std::optional<OptimizerOptions::Kind> parseOptimizer(std::string_view text) {
+  if (text == "adamw") return OptimizerOptions::Kind::kAdamW;
+  if (text == "sgd") return OptimizerOptions::Kind::kSgd;
+  return std::nullopt;
+}
+
+Optimizer::Optimizer() : impl_(std::make_unique<Impl>()) {}
+Optimizer::~Optimizer() = default;
+Optimizer::Optimizer(Optimizer&&) noexcept = default;
+Optimizer& Optimizer::operator=(Optimizer&&) noexcept = default;
+
+Result<Optimizer> Optimizer::create(const OptimizerOptions& options, const TensorBag& parameters,
+                                    const std::vector<std::string>& trainable) {
+  const c10::InferenceMode off(false);
+  Optimizer optimizer;
+  Impl& impl = *optimizer.impl_;
+  impl.options = options;
+  for (const std::string& name : trainable) {
+    const int at = parameters.impl().find(name);
+    if (at < 0) return makeError("tensor-missing", "there is no parameter named " + name);
+    const at::Tensor& parameter = parameters.impl().tensors[static_cast<std::size_t>(at)];
+    if (!parameter.is_floating_point())
+      return makeError("optimizer-dtype", "the parameter " + name + " does not hold floating-point numbers");
+    if (!parameter.is_contiguous()) return makeError("optimizer-dtype", "the parameter " + name + " is not contiguous");
+    impl.names.push_back(name);
+    impl.parameters.push_back(parameter);
+    if (impl.hasFirst()) impl.first.push_back(at::zeros_like(parameter));
+    if (impl.adamw()) impl.second.push_back(at::zeros_like(parameter));
+  }
+  impl.step = at::zeros({}, at::TensorOptions().dtype(at::kFloat));
+  return optimizer;
+}
+
+Result<OptimizerReport> Optimizer::apply(const TensorBag& gradients) {
+  const c10::InferenceMode inference;
+  Impl& impl = *impl_;
+  const OptimizerOptions& o = impl.options;
+  OptimizerReport report;
+  try {
+    std::vector<Pair> pairs;
+    std::set<const void*> seen;
+    double squares = 0.0;
+    for (std::size_t i = 0; i < impl.names.size(); ++i) {
+      const int at = gradients.impl().find(impl.names[i]);
+      if (at < 0) continue;
+      const at::Tensor& gradient = gradients.impl().tensors[static_cast<std::size_t>(at)];
+      if (gradient.sizes() != impl.parameters[i].sizes() || gradient.scalar_type() != impl.parameters[i].scalar_type())
+        return makeError("gradient-shape", "the gradient of " + impl.names[i] + " does not have its parameter's shape and type",
+                         Outcome::kRunFailed);
+      if (o.clip > 0.0) squares += squaredNorm(gradient);
+      // Clipping in place must not scale one memory twice, nor before another gradient has read it.
+      const bool shared = !seen.insert(gradient.storage().unsafeGetStorageImpl()).second;
+      pairs.push_back({i, shared ? gradient.clone() : gradient});
+    }
+    double scale = 1.0;
+    if (o.clip > 0.0) {
+      report.gradient_norm = std::sqrt(squares);
+      scale = o.clip / (report.gradient_norm + 1e-6);  // as torch.nn.utils.clip_grad_norm_
+      report.clipped = scale < 1.0;
+    }
+    impl.step.add_(1.0);
+    ++impl.steps;
+    // The fused kernels read raw memory, so a gradient must lie like its parameter. One parameter at a time: a gradient
+    // that has to be copied lives only for its own update.
+    for (Pair& pair : pairs) {
+      at::Tensor gradient = pair.gradient.contiguous();
+      if (report.clipped) gradient.mul_(scale);
+      at::Tensor& parameter = impl.parameters[pair.parameter];
+      if (impl.adamw()) {
+        at::_fused_adamw_({parameter}, {gradient}, {impl.first[pair.parameter]}, {impl.second[pair.parameter]}, {},
+                          {impl.step}, o.lr, o.beta1, o.beta2, impl.decay(), o.eps, /*amsgrad=*/false,
+                          /*maximize=*/false, std::nullopt, std::nullopt);
+      } else {
+        std::vector<at::Tensor> momentum;
+        if (impl.hasFirst()) momentum.push_back(impl.first[pair.parameter]);
+        at::_fused_sgd_({parameter}, {gradient}, momentum, impl.decay(), o.momentum, o.lr, /*dampening=*/0.0,
+                        /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/impl.steps == 1, std::nullopt,
+                        std::nullopt);
+      }
+    }
+  } catch (const std::exception& e) {
+    return makeError("op-failed", std::string("optimizer: ") + e.what(), Outcome::kRunFailed);
+  }
+  return report;
+}
+
+void Optimizer::setLearningRate(double lr) { impl_->options.lr = lr; }
+std::int64_t Optimizer::steps() const { return impl_->steps; }
+
+std::int64_t Optimizer::stateBytes() const {
+  std::int64_t bytes = 0;
+  for (const auto* list : {&impl_->first, &impl_->second})
+    for (const at::Tensor& t : *list) bytes += static_cast<std::int64_t>(t.nbytes());
+  return bytes;
+}
+
+TensorBag Optimizer::states() const {
+  TensorBag bag;
+  const std::string first = impl_->adamw() ? "exp_avg." : "momentum.";
+  for (std::size_t i = 0; i < impl_->names.size(); ++i) {
+    if (!impl_->first.empty()) bag.impl().append(first + impl_->names[i], impl_->first[i]);
+    if (!impl_->second.empty()) bag.impl().append("exp_avg_sq." + impl_->names[i], impl_->second[i]);
+  }
+  bag.impl().append("step", impl_->step);
+  return bag;
+}
+
+Status Optimizer::restore(const TensorBag& states) {
+  const c10::InferenceMode inference;
+  const TensorBag mine = this->states();
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // all checked before any is made
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const std::string& name = mine.impl().names[i];
+    const int at = states.impl().find(name);
+    if (at < 0) return makeError("tensor-missing", "the saved optimizer has no " + name);
+    const at::Tensor& saved = states.impl().tensors[static_cast<std::size_t>(at)];
+    const at::Tensor& target = mine.impl().tensors[i];
+    if (saved.sizes() != target.sizes() || saved.scalar_type() != target.scalar_type())
+      return makeError("optimizer-state", "the saved state " + name + " has another shape or type than its parameter");
+    copies.emplace_back(target, saved);
+  }
+  for (auto& [target, saved] : copies) target.copy_(saved);
+  impl_->steps = static_cast<std::int64_t>(impl_->step.item<float>());
+  return {};
+}
+
+}  // namespace spscope::exec

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW and SGD over a bag of parameters, in place, with libtorch's fused kernels (no temporaries). No libtorch in this
+// header.
+//
+// Gradients are complete on every rank of the sequence axis (sync-gradients has seen to it), so the global norm for
+// clipping is a local sum.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/torch/tensor_bag.h"
+
+namespace spscope::exec {
+
+struct OptimizerOptions {
+  enum class Kind : std::uint8_t { kAdamW, kSgd };
+  Kind kind = Kind::kAdamW;
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  ///< AdamW
+  double momentum = 0.0;                          ///< SGD; no dampening, no Nesterov
+  std::optional<double> weight_decay;             ///< default as in torch: 0.01 for AdamW, 0 for SGD
+  double clip = 0.0;                              ///< largest global norm of the gradients; 0: no clipping
+};
+
+/// "adamw" or "sgd"; nullopt for anything else.
+std::optional<OptimizerOptions::Kind> parseOptimizer(std::string_view text);
+
+struct OptimizerReport {
+  double gradient_norm = 0.0;  ///< global, before clipping; 0 when not clipping (it is not computed then)
+  bool clipped = false;
+};
+
+class Optimizer {
+ public:
+  /// `trainable` are names in `parameters`, whose tensors are updated in place by apply(). States start at zero.
+  /// Errors: tensor-missing; optimizer-dtype where a parameter is not a floating type.
+  static Result<Optimizer> create(const OptimizerOptions& options, const TensorBag& parameters,
+                                  const std::vector<std::string>& trainable);
+  ~Optimizer();
+  Optimizer(Optimizer&&) noexcept;
+  Optimizer& operator=(Optimizer&&) noexcept;
+
+  /// One update. A trainable parameter without a gradient stays as it is, as in torch. The gradients are used up: clipping
+  /// scales them in place. Errors: gradient-shape, op-failed.
+  Result<OptimizerReport> apply(const TensorBag& gradients);
+
+  void setLearningRate(double lr);
+  std::int64_t steps() const;
+  /// Bytes of the states (moments), without the step counter.
+  std::int64_t stateBytes() const;
+  /// Shared with the optimizer: "exp_avg.<parameter>", "exp_avg_sq.<parameter>" (AdamW) or "momentum.<parameter>", and
+  /// "step" (one float32: steps made).
+  TensorBag states() const;
+  /// Copies such a bag in. Errors: tensor-missing, optimizer-state (a shape or type differs).
+  Status restore(const TensorBag& states);
+
+ private:
+  Optimizer();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace spscope::exec
