@@ -5,6 +5,7 @@
 
 #include "core/ir/equal.h"
 #include "core/ir/text.h"
+#include "core/ir/text_words.h"
 
 namespace spscope::ir {
 namespace {
@@ -80,7 +81,7 @@ bool Differ::argumentsDiffer(const Node& x, const Node& y, std::vector<std::stri
 bool Differ::valueDiffers(const Value& x, const Value& y, std::vector<std::string>* what) const {
   const bool differs = x.dtype != y.dtype || x.shape != y.shape || x.factors != y.factors || x.local != y.local ||
                        x.requires_grad != y.requires_grad || !samePlacement(x.placement, y.placement) ||
-                       !identity_.same(x.storage, y.storage) || x.storage_bytes != y.storage_bytes;
+                       !identity_.same(x.storage, y.storage) || x.storage_bytes != y.storage_bytes || x.keep != y.keep;
   if (!differs || !what) return differs;
   const auto note = [&](const std::string& property, const std::string& before, const std::string& after) {
     if (before != after) what->push_back(property + " of %" + y.name + ": " + before + " -> " + after);
@@ -93,6 +94,8 @@ bool Differ::valueDiffers(const Value& x, const Value& y, std::vector<std::strin
   note("grad", x.requires_grad ? "yes" : "no", y.requires_grad ? "yes" : "no");
   if (!identity_.same(x.storage, y.storage)) note("storage", valueRef(a_, x.storage), valueRef(b_, y.storage));
   note("storage bytes", std::to_string(x.storage_bytes), std::to_string(y.storage_bytes));
+  note("keep", std::string(words::kKeeps[static_cast<std::size_t>(x.keep)]),
+       std::string(words::kKeeps[static_cast<std::size_t>(y.keep)]));
   return true;
 }
 

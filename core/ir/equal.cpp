@@ -31,7 +31,7 @@ bool sameValue(const Value& x, const Value& y, const ValueIdentity& identity) {
   return x.name == y.name && x.dtype == y.dtype && x.requires_grad == y.requires_grad && x.producer == y.producer &&
          x.output_index == y.output_index && x.shape == y.shape && x.factors == y.factors && x.local == y.local &&
          samePlacement(x.placement, y.placement) && identity.same(x.storage, y.storage) &&
-         x.storage_bytes == y.storage_bytes;
+         x.storage_bytes == y.storage_bytes && x.keep == y.keep;
 }
 
 bool sameNode(const Node& x, const Node& y, const ValueIdentity& identity) {

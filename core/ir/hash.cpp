@@ -122,6 +122,7 @@ void GraphHash::value(const Value& v) {
   out_.dims(v.local);
   use(v.storage);
   out_.number(v.storage_bytes);
+  out_.number(static_cast<std::int64_t>(v.keep));
 }
 
 void GraphHash::node(const Node& n) {

@@ -235,6 +235,12 @@ Result<Value> Parser::type() {
     } else if (takeWord("bytes")) {
       SP_TRY(need('='));
       SP_ASSIGN(v.storage_bytes, integer("bytes", 0, std::numeric_limits<std::int64_t>::max()));
+    } else if (takeWord("keep")) {
+      SP_TRY(need('='));
+      const int keep = token_.kind == Tok::kWord ? words::indexOf(words::kKeeps, token_.text) : -1;
+      if (keep <= 0) return expected("saved, recompute or freed");
+      v.keep = static_cast<Keep>(keep);
+      advance();
     } else if (w[0] == 'S' && w.size() > 1) {
       SP_ASSIGN(v.placement, placement(w));
     } else {

@@ -145,6 +145,10 @@ void Printer::type(const Value& v) {
     out_ += " bytes=";
     number(v.storage_bytes);
   }
+  if (v.keep != Keep::kUnknown) {
+    out_ += " keep=";
+    out_ += words::kKeeps[static_cast<std::size_t>(v.keep)];
+  }
 }
 
 void Printer::attribute(const Attribute& attribute) {

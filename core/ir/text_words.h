@@ -17,6 +17,7 @@ inline constexpr std::array<std::string_view, 4> kForms = {"global", "planned", 
 inline constexpr std::array<std::string_view, 4> kInputKinds = {"parameter", "buffer", "constant", "user"};
 inline constexpr std::array<std::string_view, 4> kOutputKinds = {"loss", "gradient", "user", "buffer_update"};
 inline constexpr std::array<std::string_view, 3> kPhases = {"forward", "backward", "recompute"};
+inline constexpr std::array<std::string_view, 4> kKeeps = {"unknown", "saved", "recompute", "freed"};
 inline constexpr std::array<std::string_view, 4> kMemoryFormats = {"contiguous", "channels_last", "channels_last_3d",
                                                                    "preserve"};
 inline constexpr std::array<char, 4> kTags = {'n', 's', 'b', 'x'};

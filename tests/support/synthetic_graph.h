@@ -104,6 +104,7 @@ inline ir::Graph randomGraph(unsigned seed) {
     }
     if (!v.placement.isSharded() && pick(3) == 0) v.placement = Placement::partial();
     if (pick(3) == 0) v.storage_bytes = pick(1000);
+    v.keep = static_cast<Keep>(pick(4));
     if (pick(4) == 0 && !known.empty()) v.storage = known[static_cast<std::size_t>(pick(static_cast<int>(known.size())))];
     known.push_back(id);
   };
