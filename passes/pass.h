@@ -38,7 +38,7 @@ struct PassContext {
   const Settings& settings;
   ir::OpServices* services = nullptr;  ///< null in tests of passes that do not need libtorch
   int rank = 0;                              ///< rank whose program is built (from shard-sequence on)
-  CancelToken cancel;
+  CancelToken cancel = {};
   DiagnosticSink* diagnostics = nullptr;     ///< never null inside a pass
   std::map<std::string, std::int64_t>* statistics = nullptr;  ///< never null inside a pass
   MemoryReport* memory = nullptr;            ///< where choose-saved leaves the choices it compared; null: nowhere

@@ -138,6 +138,8 @@ const std::vector<CodeInfo>& allCodes() {
         // --- pipeline
         {"no-attention", "The graph holds no attention op, fused or eager; decomposed exports lose it.",
          "Export without run_decompositions(), or with scaled_dot_product_attention taken out of its table."},
+        {"nothing-long", "No value of the program grows with the sequence: nothing is recomputed in the backward.",
+         "Name what is the sequence with --sequence NAME:DIM."},
         {"nothing-sharded", "No value could be sharded: every rank would compute everything.",
          "Name what is the sequence with --sequence NAME:DIM."},
     };
