@@ -77,7 +77,7 @@ class PassRun {
     record_.changed = changed;
     record_.nodes = static_cast<std::int64_t>((*current)->order.size());
     record_.comm_bytes = totalSentBytes(**current);
-    if (const auto it = record_.statistics.find("peak_bytes"); it != record_.statistics.end()) record_.peak_bytes = it->second;
+    if (const auto it = record_.statistics.find("predicted-peak-bytes"); it != record_.statistics.end()) record_.peak_bytes = it->second;
     if (options_.keep_graphs) record_.graph = *current;
     return {};
   }

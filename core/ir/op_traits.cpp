@@ -7,8 +7,12 @@ namespace spscope::ir {
 
 bool isMutating(Symbol op) {
   const std::string_view base = baseName(op);
+  const std::string_view overload = std::string_view(op.str()).substr(op.str().rfind('.') + 1);
+  if (overload == "out" || (overload.size() > 4 && overload.substr(overload.size() - 4) == "_out")) return true;
   if (base.size() < 2 || base.back() != '_') return false;
-  return base.substr(base.size() - 2) != "__";  // dunder operators are functional: __and__, __or__
+  if (base.substr(base.size() - 2) != "__") return true;
+  // Of the dunder operators __and__ is functional and __iand__ is not.
+  return base == "__iand__" || base == "__ior__" || base == "__ixor__" || base == "__ilshift__" || base == "__irshift__";
 }
 
 bool readsOnlyMetadata(Symbol op, Symbol argument) {

@@ -6,7 +6,7 @@
 
 namespace spscope::ir {
 
-/// Writes into its first argument: "add_", "index_put_", "_index_put_impl_"; not "__and__".
+/// Writes into an operand: "add_", "index_put_", "__iand__", "add.out"; not "__and__".
 bool isMutating(Symbol op);
 
 /// The op reads only type and shape of that operand, never its elements ("zeros_like" self, "type_as" other): a sharded

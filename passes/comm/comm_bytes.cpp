@@ -15,11 +15,10 @@ std::int64_t sentBytes(const ir::Graph& graph, const ir::Node& node) {
   const std::int64_t element = ir::sizeOf(graph.value(in).dtype);
   const std::int64_t operand = ir::numel(graph.value(in).local);
   const std::int64_t result = ir::numel(graph.value(node.outputs[0]).local);
-  // Of a ring over n elements a rank sends n - n/P; multiply first, so that n not divisible by P is not cut short.
-  const auto ring = [&](std::int64_t n) { return n * (ranks - 1) / ranks; };
-  if (node.op == ir::sp::kAllReduce) return 2 * ring(operand) * element;
-  if (node.op == ir::sp::kReduceScatter) return ring(operand) * element;
-  if (node.op == ir::sp::kAllGather) return ring(result) * element;
+  const auto ring = [&](std::int64_t n) { return n * element / ranks * (ranks - 1) + n * element % ranks * (ranks - 1) / ranks; };
+  if (node.op == ir::sp::kAllReduce) return 2 * ring(operand);
+  if (node.op == ir::sp::kReduceScatter) return ring(operand);
+  if (node.op == ir::sp::kAllGather) return ring(result);
   // all_to_all: this rank keeps its own block of the scattered dimension and sends all others.
   const auto blocks = ir::intListArg(node, "scatter_blocks");
   if (!blocks || blocks->size() != static_cast<std::size_t>(ranks)) return 0;
