@@ -72,9 +72,4 @@ class TensorBag {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Writes every tensor as safetensors (contiguous, little endian), atomically. Errors as in core/io/safetensors.h.
-Status saveBag(const TensorBag& bag, const std::string& path);
-/// Reads all tensors of a safetensors file; the bytes are copied.
-Result<TensorBag> loadBag(const std::string& path);
-
 }  // namespace spscope::exec
