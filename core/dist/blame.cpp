@@ -36,19 +36,26 @@ int earliest(std::span<const RankRecord> ranks, Time time) {
   return best;
 }
 
+/// How far a rank has come in the sequence of collectives, the rendezvous being the first.
+std::int64_t position(const RankSnapshot& s) {
+  if (s.collective.empty()) return -2;
+  return 2 * s.sequence - (s.inside_collective ? 1 : 0);
+}
+
 /// The rank that stayed away while another one waited in a collective until it gave up.
 int absentee(std::span<const RankRecord> ranks) {
   const int waiter = earliest(ranks, [](const RankRecord& r) -> std::optional<std::int64_t> {
-    if (r.error && (r.error->code == "collective-timeout" || r.error->code == "peer-lost")) return r.error_ns;
+    if (r.error && r.error->code != "cancelled" && isSymptom(*r.error)) return r.error_ns;
     return {};
   });
   if (waiter < 0) return -1;
-  const std::int64_t awaited = ranks[static_cast<std::size_t>(waiter)].last.sequence;
+  std::int64_t least = position(ranks[static_cast<std::size_t>(waiter)].last);
   int best = -1;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i].last.sequence >= awaited) continue;
-    if (best < 0 || ranks[i].last.sequence < ranks[static_cast<std::size_t>(best)].last.sequence) best = static_cast<int>(i);
-  }
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    if (const std::int64_t p = position(ranks[i].last); p < least) {
+      best = static_cast<int>(i);
+      least = p;
+    }
   return best;
 }
 

@@ -4,6 +4,8 @@
 //
 //   rank_probe MODE [RANK [STEP]] [--timeout-ms N] [--steps N] [--unchecked]
 //   MODE: ok kill throw sleep exit segv size order spin early stubborn
+//   rank_probe launch RANKS MODE …   is the launcher of such a run itself, to be killed or interrupted; prints each rank's
+//                                    process id when it begins to step, and at the end how the run ended
 #include <signal.h>
 #include <unistd.h>
 
@@ -20,6 +22,8 @@
 #include "core/base/strings.h"
 #include "core/dist/c10d/gloo.h"
 #include "core/dist/environment.h"
+#include "core/dist/interrupt.h"
+#include "core/dist/launcher.h"
 #include "core/dist/rank_reporter.h"
 
 using namespace spscope;
@@ -52,8 +56,10 @@ Options parse(int argc, char** argv) {
 }
 
 /// The fault, where this rank and step are the ones it is meant for.
-void misbehave(const Options& o, int rank, int step) {
-  if (rank != o.rank || step != o.step) return;
+void misbehave(const Options& o, RankReporter& reporter, int step) {
+  if (step == 0) reporter.send({"started", {{"pid", std::to_string(getpid())}}});
+  if (reporter.rank() != o.rank || step != o.step) return;
+  reporter.send({"fault", {}});
   if (o.mode == "kill") kill(getpid(), SIGKILL);
   if (o.mode == "segv") raise(SIGSEGV);
   if (o.mode == "throw") throw std::runtime_error("the probe throws on purpose");
@@ -73,7 +79,7 @@ Status steps(const Options& o, RankReporter& reporter, Collectives& group) {
     reporter.step(step);
     reporter.phase("step");
     reporter.note(strf("%%linear_%d", step));
-    misbehave(o, reporter.rank(), step);
+    misbehave(o, reporter, step);
     const bool here = o.rank == reporter.rank() && o.step == step;
     std::vector<float> values(here && o.mode == "size" ? 1001 : 1000, static_cast<float>(reporter.rank() + 1));
     reporter.note(strf("%%all_reduce_%d", step));
@@ -98,9 +104,26 @@ Status runRank(const Options& o, RankReporter& reporter, Rendezvous at) {
   return group->barrier();
 }
 
+int launcherMain(int argc, char** argv) {
+  LaunchSpec spec;
+  spec.program = argv[0];
+  spec.ranks = std::atoi(argv[2]);
+  spec.arguments.assign(argv + 3, argv + argc);
+  InterruptGuard guard(spec.cancel);
+  const auto out = launch(spec, [](int, const Message& m) {
+    if (m.kind != "started") return;
+    std::printf("pid %s\n", m.at("pid").c_str());
+    std::fflush(stdout);
+  });
+  if (!out) return std::fprintf(stderr, "%s\n", out.error().format().c_str()), 1;
+  std::printf("%s\n", out->cancelled ? "cancelled" : out->ok() ? "ok" : out->failure->toError(out->ranks).format().c_str());
+  return out->ok() ? 0 : 4;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 3 && std::strcmp(argv[1], "launch") == 0) return launcherMain(argc, argv);
   const Options o = parse(argc, argv);
   std::printf("rank_probe %s, OMP_NUM_THREADS=%s\n", o.mode.c_str(), std::getenv("OMP_NUM_THREADS"));
   std::fflush(stdout);

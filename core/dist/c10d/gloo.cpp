@@ -375,6 +375,7 @@ Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at) {
     return makeError("rendezvous-failed", strf("there is no rank %d among %d", at.rank, at.size), Outcome::kRunFailed);
   if (at.file.empty() == at.host.empty())
     return makeError("rendezvous-failed", "a rendezvous needs either a file or a host", Outcome::kRunFailed);
+  if (at.on_collective) at.on_collective("rendezvous", 0, true);
   SP_ASSIGN(auto store, openStore(at));
   SP_TRY(awaitAll(*store, at));
   try {
@@ -389,6 +390,7 @@ Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at) {
     else
       options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
     auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, at.rank, at.size, options);
+    if (at.on_collective) at.on_collective("rendezvous", 0, false);
     return std::unique_ptr<Collectives>(std::make_unique<GlooCollectives>(at, store, std::move(group)));
   } catch (const std::exception& e) {
     return makeError("rendezvous-failed", strf("rank %d of %d cannot connect: %s", at.rank, at.size,

@@ -34,7 +34,8 @@ struct Rendezvous {
   std::chrono::milliseconds timeout{60'000};          ///< of each collective
   std::chrono::milliseconds connect_timeout{60'000};  ///< until all ranks have come
   bool checked = true;       ///< see Collectives::setChecked
-  /// Called when a collective begins (true) and ends well (false); must not throw. For the rank's state table.
+  /// Called when a collective begins (true) and ends well (false); must not throw. For the rank's state table. Meeting
+  /// the other ranks counts as collective 0, "rendezvous".
   std::function<void(std::string_view op, std::int64_t sequence, bool inside)> on_collective;
 };
 
