@@ -107,6 +107,17 @@ Result<SavingChoice> searchSaving(const StepModel& model, const std::vector<bool
     if (!fresh) break;
   }
 
+  // What the schedule will make of those that are near the best; it may change which one is.
+  const auto limit = static_cast<std::int64_t>(1.15 * static_cast<double>(search.candidates[search.best()].point.peak_bytes));
+  for (auto& candidate : search.candidates) {
+    if (candidate.point.peak_bytes > limit) continue;
+    SP_TRY(cancel.check());
+    MemoryCurve curve;
+    const Plan plan = planTightly(model, candidate.decisions, &curve);
+    candidate.point = pointOf(candidate.point.price, plan, curve);
+    candidate.at_peak = curve.at_peak;
+  }
+
   const std::size_t best = search.best();
   for (const auto& candidate : search.candidates) choice.report.points.push_back(candidate.point);
   choice.report.chosen = static_cast<int>(best);

@@ -14,6 +14,12 @@ class Replayer {
   Replayer(const StepModel& model, const Decisions& decisions, Plan& plan)
       : model_(model), decisions_(decisions), plan_(plan), made_(model.graph().valueCount(), false) {}
 
+  /// What was made of this storage, views too, is not there any more.
+  void forget(std::int32_t storage) {
+    for (const ir::ValueId value : made_values_)
+      if (made_[at(value)] && model_.storageOf(value) == storage) made_[at(value)] = false;
+  }
+
   void need(ir::ValueId value) {
     if (decisions_[at(model_.storageOf(value))] != Decision::kRecompute || made_[at(value)]) return;
     const std::int32_t place = model_.place_of[at(model_.graph().value(value).producer)];
@@ -24,7 +30,10 @@ class Replayer {
     plan_.rerun_flops += node.cost.flops;
     plan_.rerun_nodes += node.view ? 0 : 1;
     plan_.rerun_matmuls += node.cost.matmul ? 1 : 0;
-    for (const ir::ValueId out : model_.outsOf(node)) made_[at(out)] = true;
+    for (const ir::ValueId out : model_.outsOf(node)) {
+      made_[at(out)] = true;
+      made_values_.push_back(out);
+    }
   }
 
  private:
@@ -32,6 +41,7 @@ class Replayer {
   const Decisions& decisions_;
   Plan& plan_;
   std::vector<bool> made_;
+  std::vector<ir::ValueId> made_values_;
 };
 
 }  // namespace
@@ -43,14 +53,17 @@ Decisions saveAll(const StepModel& model) {
   return decisions;
 }
 
-Plan planReplay(const StepModel& model, const Decisions& decisions) {
+Plan planReplay(const StepModel& model, const Decisions& decisions, const std::vector<Drop>& drops) {
   Plan plan;
   plan.entries.reserve(model.nodes.size() + model.nodes.size() / 4);
   Replayer replayer(model, decisions, plan);
   for (std::size_t i = 0; i < model.nodes.size(); ++i) {
     const StepNode& node = model.nodes[i];
-    if (!node.forward)
+    if (!node.forward) {
+      for (const Drop& drop : drops)
+        if (drop.before == static_cast<std::int32_t>(i)) replayer.forget(drop.storage);
       for (const ir::ValueId use : model.usesOf(node)) replayer.need(use);
+    }
     plan.entries.push_back({static_cast<std::int32_t>(i), false});
   }
 

@@ -26,6 +26,13 @@ struct PlanEntry {
   bool rerun = false;
 };
 
+/// "Do not keep what was made again of this storage until that node uses it: make it once more there."
+struct Drop {
+  std::int32_t storage = -1;
+  std::int32_t before = -1;  ///< place of the backward node that needs it next (itself or through what it makes run again)
+  friend bool operator==(const Drop&, const Drop&) = default;
+};
+
 struct Plan {
   std::vector<PlanEntry> entries;
   std::int64_t rerun_ns = 0;
@@ -39,7 +46,12 @@ Decisions saveAll(const StepModel& model);
 
 /// `decisions` must be complete: a storage that backward uses is saved or recomputed, and so is, recursively, every
 /// storage that a re-run node uses. Collectives keep their order: none is ever re-run, none is moved.
-Plan planReplay(const StepModel& model, const Decisions& decisions);
+Plan planReplay(const StepModel& model, const Decisions& decisions, const std::vector<Drop>& drops = {});
+
+/// planReplay, then cheap results that lie idle across the peak are dropped and made once more as long as that lowers
+/// the predicted peak (a norm's input cast to f32, waiting for the norm's own backward while the MLP's is at work).
+/// Contractions are never repeated twice. `curve` (may be null) gets the curve of the plan.
+Plan planTightly(const StepModel& model, const Decisions& decisions, MemoryCurve* curve = nullptr);
 
 /// The curve of a plan; `live` has one entry per plan entry.
 MemoryCurve curveOf(const StepModel& model, const Plan& plan, const Decisions& decisions, bool by_class);

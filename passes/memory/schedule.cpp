@@ -92,13 +92,14 @@ Pass schedule() {
     options.optimizer = context.settings.optimizer;
     const StepModel model(graph, options, nominalRates(context.settings.device));
     SP_ASSIGN(const Decisions decisions, readDecisions(model));
-    const Plan plan = planReplay(model, decisions);
+    MemoryCurve curve;
+    const Plan plan = planTightly(model, decisions, &curve);
     const auto before = static_cast<std::int64_t>(graph.order.size());
     const int added = applyPlan(graph, model, decisions, plan);
     const std::int64_t removed = before + added - static_cast<std::int64_t>(graph.order.size());
     context.count("nodes-added", added);
     context.count("nodes-removed", removed);
-    context.count("predicted-peak-bytes", curveOf(model, plan, decisions, false).peak);
+    context.count("predicted-peak-bytes", curve.peak);
     return added > 0 || removed > 0;
   };
   return pass;
