@@ -17,6 +17,7 @@ import os
 import pathlib
 import random
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -131,11 +132,23 @@ class StepServer:
         self.process.wait()
 
 
-def token_inputs(seed, sequence, vocabulary=64):
-    """Random ids and labels of one row; 64 tokens are known to every model here."""
+def write_token_inputs(path, seed, sequence, vocabulary=64):
+    """Random ids and labels of one row as safetensors; every model here knows at least 64 tokens."""
     draw = random.Random(seed)
-    tokens = lambda: [[draw.randrange(vocabulary) for _ in range(sequence)]]
-    return {"input_ids": tokens(), "labels": tokens(), "position_ids": [list(range(sequence))]}
+    rows = {
+        "input_ids": [draw.randrange(vocabulary) for _ in range(sequence)],
+        "labels": [draw.randrange(vocabulary) for _ in range(sequence)],
+        "position_ids": list(range(sequence)),
+    }
+    size = 8 * sequence
+    header = {
+        name: {"dtype": "I64", "shape": [1, sequence], "data_offsets": [index * size, (index + 1) * size]}
+        for index, name in enumerate(rows)
+    }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    data = b"".join(struct.pack(f"<{sequence}q", *row) for row in rows.values())
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 def bench_step(server_program, zoo, pairs):
@@ -146,8 +159,8 @@ def bench_step(server_program, zoo, pairs):
             print(f"bench: no {model}, left out", file=sys.stderr)
             continue
         with tempfile.TemporaryDirectory() as folder:
-            inputs = pathlib.Path(folder) / "inputs.json"
-            inputs.write_text(json.dumps(token_inputs(0, SEQUENCE)))
+            inputs = pathlib.Path(folder) / "inputs.safetensors"
+            write_token_inputs(inputs, 0, SEQUENCE)
             ours = StepServer("spscope", [server_program, str(model), str(inputs)])
             eager = StepServer("eager", [sys.executable, str(HERE / "eager_server.py"), str(model), str(inputs)])
             for _ in range(3):  # warm up
