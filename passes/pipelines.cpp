@@ -23,7 +23,7 @@ std::vector<Pass> planningPasses() { return {functionalizePass(), planSequencePa
 
 std::vector<Pass> programPasses() {
   return {shardSequencePass(), insertAllToAllPass(), parallelizeLossPass(), lowerAttentionPass(),
-          buildJointPass(),    syncGradientsPass(),  chooseSavedPass(),     schedulePass()};
+          buildJointPass(),    syncGradientsPass(),  chooseSaved(),         schedule()};
 }
 
 namespace {
@@ -50,7 +50,7 @@ bool take(Compiled& out, PipelineResult&& result) {
 Compiled compile(std::shared_ptr<const ir::Graph> imported, const Settings& settings, ir::OpServices& services,
                  int only_rank, const ManagerOptions& options, const CancelToken& cancel) {
   Compiled out;
-  PassContext context{settings};
+  PassContext context{.settings = settings};
   context.services = &services;
   context.cancel = cancel;
   PipelineResult planning = runPipeline(std::move(imported), planningPasses(), context, options);

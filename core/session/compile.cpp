@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/compile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "core/base/strings.h"
+#include "core/ir/sp_ops.h"
+#include "core/torch/capture.h"
+#include "passes/comm/comm_bytes.h"
+#include "passes/memory/op_cost.h"
+
+namespace spscope::session {
+
+using ir::NodeId;
+using ir::ValueId;
+
+namespace {
+
+std::int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string sourceOf(const ir::Node& n) { return n.location ? n.location->source : std::string(); }
+
+passes::MemoryCurve curveOf(const ir::Graph& graph, const passes::Settings& settings, const ir::OpServices& services) {
+  passes::LivenessOptions options;
+  options.services = &services;
+  options.threads = settings.threads;
+  options.optimizer = settings.optimizer;
+  return passes::predictMemory(graph, options);
+}
+
+void countSaved(const ir::Graph& graph, CompileFigures& out) {
+  // Values that a backward node reads and a forward node made, each storage once; inputs are there anyway.
+  std::vector<bool> forward_made(graph.valueCount(), false);
+  std::set<ValueId> storages;
+  for (NodeId id : graph.order) {
+    const ir::Node& n = graph.node(id);
+    if (n.phase == ir::Phase::kForward) {
+      for (ValueId v : n.outputs)
+        if (v != ir::kNone) forward_made[static_cast<std::size_t>(v)] = true;
+      continue;
+    }
+    ir::forEachUse(n, [&](const ir::Use& use) {
+      if (!forward_made[static_cast<std::size_t>(use.value)]) return;
+      const ir::Value& v = graph.value(use.value);
+      const ValueId owner = v.storage == ir::kNone ? v.id : v.storage;
+      if (graph.value(owner).producer != ir::kNone) storages.insert(owner);
+    });
+    if (n.phase != ir::Phase::kRecompute) continue;
+    ++out.recomputed_nodes;
+    out.recomputed_collectives += ir::isCollective(n.op);
+    out.recomputed_attention += ir::isAttention(n.op);
+    out.recomputed_matmul += passes::isMatmul(n.op);
+  }
+  out.saved_tensors = static_cast<std::int64_t>(storages.size());
+}
+
+void listLargest(const ir::Graph& graph, CompileFigures& out) {
+  std::vector<std::pair<std::string, std::int64_t>> all;
+  for (NodeId id : graph.order)
+    for (ValueId v : graph.node(id).outputs)
+      if (v != ir::kNone && graph.value(v).storage == ir::kNone)
+        all.emplace_back(graph.node(id).name, std::max(graph.value(v).storage_bytes, graph.value(v).localBytes()));
+  const std::size_t n = std::min<std::size_t>(10, all.size());
+  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n), all.end(),
+                    [](const auto& a, const auto& b) { return a.second > b.second; });
+  all.resize(n);
+  out.largest_values = std::move(all);
+}
+
+CompileFigures figuresOf(const passes::Compiled& compiled, const passes::Settings& settings,
+                         const ir::OpServices& services) {
+  CompileFigures out;
+  const ir::Graph* graph = nullptr;
+  for (const auto& program : compiled.programs) {
+    passes::MemoryCurve curve = curveOf(*program, settings, services);
+    if (!graph || curve.peak > out.memory.peak) graph = program.get(), out.memory = std::move(curve);
+  }
+  if (!graph) return out;
+  std::map<std::string, CollectiveTotal> totals;
+  for (NodeId id : graph->order) {
+    const ir::Node& n = graph->node(id);
+    if (!ir::isCollective(n.op)) continue;
+    CollectiveTotal& t = totals[std::string(ir::baseName(n.op))];
+    ++t.count;
+    t.bytes += passes::sentBytes(*graph, n);
+  }
+  for (auto& [kind, total] : totals) total.kind = kind, out.collectives.push_back(total);
+  for (const passes::StageRecord& stage : compiled.stages) {
+    auto get = [&](const char* name) {
+      const auto it = stage.statistics.find(name);
+      return it == stage.statistics.end() ? std::int64_t{0} : it->second;
+    };
+    if (stage.name == "plan-sequence") {
+      out.expected_all_to_all = get("expected_all_to_all");
+      for (const Diagnostic& d : stage.diagnostics)
+        if (d.code == "gathered") out.gathers.push_back({d.node, d.source, d.message});
+    }
+    if (stage.name == "insert-all-to-all") out.inserted_all_to_all = get("inserted_all_to_all");
+  }
+  countSaved(*graph, out);
+  out.saved_bytes = out.memory.saved_bytes;
+  listLargest(*graph, out);
+  if (out.memory.peak_position >= 0) {
+    const ir::Node& n = graph->node(graph->order[static_cast<std::size_t>(out.memory.peak_position)]);
+    out.peak_node = n.name;
+    out.peak_source = sourceOf(n);
+  }
+  return out;
+}
+
+/// What the compiled program does with loss and gradients, for the report.
+std::string scalingOf(const passes::Settings& s) {
+  if (s.sp == 1) return "one rank: loss and gradients as in the file";
+  return strf("loss: local sums added over %d sequence ranks, divided by counts over the whole sequence; gradients: "
+              "summed over the sequence ranks once, in the backward; nothing is divided by the number of ranks",
+              s.sp);
+}
+
+}  // namespace
+
+Status checkSettings(const Model& model, const passes::Settings& s) {
+  auto refuse = [](std::string_view code, std::string message, std::string legal) {
+    Error e = makeError(code, std::move(message), Outcome::kUsage);
+    e.legal = std::move(legal);
+    return e;
+  };
+  if (s.sp < 1 || s.sp > 4096) return refuse("setting-sp", strf("--sp %d is no number of ranks", s.sp), "--sp 1 to 4096");
+  if (s.dp != 1) return refuse("setting-dp", strf("--dp %d: data parallel replicas are not compiled by this version", s.dp), "--dp 1");
+  if (s.device != "cpu" && s.device != "cuda") return refuse("setting-device", "--device " + s.device, "--device cpu or cuda");
+  if (s.save != "all" && s.save != "sac") return refuse("setting-save", "--save " + s.save, "--save all or sac");
+  if (s.optimizer != "adamw" && s.optimizer != "sgd") return refuse("setting-optimizer", "--optimizer " + s.optimizer, "--optimizer adamw or sgd");
+  (void)model;
+  return {};
+}
+
+Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, const Request& request) {
+  SP_TRY(checkSettings(model, what.settings));
+  CompileOutcome out;
+  const std::unique_ptr<ir::OpServices> services = exec::makeOpServices();
+  passes::ManagerOptions options;
+  options.progress = request.progress;
+  options.keep_graphs = what.keep_graphs;
+  options.reproducer_dir = what.reproducer_dir;
+  const std::int64_t begin = nowNs();
+  passes::Compiled compiled = passes::compile(model.graph, what.settings, *services, what.only_rank, options, request.cancel);
+  out.ns = nowNs() - begin;
+  for (const passes::StageRecord& stage : compiled.stages)
+    for (const Diagnostic& d : stage.diagnostics)
+      if (d.severity == Severity::kWarning) request.diagnostics->warn(d.code, d.message, d.node, d.source, d.remedy);
+  if (compiled.failure) {
+    Error e = *compiled.failure;
+    if (!compiled.failed_pass.empty()) e.notes.push_back("in the pass " + compiled.failed_pass);
+    if (!compiled.reproducer.empty()) e.notes.push_back("reproduced by " + compiled.reproducer);
+    return e;
+  }
+  // Stage 0 is the file as it was imported, so that each stage can be compared with where it all began.
+  passes::StageRecord import;
+  import.name = "import";
+  import.ns = model.opened_ns;
+  import.changed = true;
+  import.nodes = static_cast<std::int64_t>(model.graph->order.size());
+  import.changed_nodes = import.nodes;
+  if (what.keep_graphs) import.graph = model.graph;
+  compiled.stages.insert(compiled.stages.begin(), std::move(import));
+
+  out.figures = figuresOf(compiled, what.settings, *services);
+  for (std::size_t i = 0; !out.sharded && i < compiled.planned->valueCount(); ++i)
+    out.sharded = compiled.planned->value(static_cast<ValueId>(i)).placement.isSharded();
+  out.scaling = scalingOf(what.settings);
+  out.compiled = std::move(compiled);
+  return out;
+}
+
+}  // namespace spscope::session

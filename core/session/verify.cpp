@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/verify.h"
+
+#include <algorithm>
+
+#include "core/torch/virtual_ranks.h"
+
+namespace spscope::session {
+
+Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings& settings, const exec::TensorBag& state,
+                                      const exec::TensorBag& inputs, const Request& request) {
+  CompileRequest compile_request;
+  compile_request.settings = settings;
+  compile_request.settings.sp = 1;
+  compile_request.settings.dp = 1;
+  compile_request.settings.save = "all";
+  compile_request.keep_graphs = false;
+  DiagnosticSink quiet;  // the sharded compilation says the same and more
+  Request inner = request;
+  inner.diagnostics = &quiet;
+  SP_ASSIGN(const CompileOutcome compiled, compile(model, compile_request, inner));
+  exec::ProgramOptions options;
+  SP_ASSIGN(auto program, exec::Program::prepare(compiled.compiled.programs.front(), options));
+  exec::Executor executor(std::move(program));
+  SP_TRY(executor.bind(state));
+  exec::StepOptions step;
+  step.cancel = request.cancel;
+  return executor.step(inputs, step);
+}
+
+Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, const Request& request) {
+  VerifyOutcome out;
+  CompileRequest compile_request;
+  compile_request.settings = what.settings;
+  request.report("compile");
+  SP_ASSIGN(out.compiled, compile(model, compile_request, request));
+  request.report("load weights");
+  SP_ASSIGN(const exec::TensorBag state, loadState(model, what.data, request));
+  SP_ASSIGN(const exec::TensorBag inputs, loadInputs(model, what.data, 0, request));
+
+  request.report("unsharded step");
+  SP_ASSIGN(exec::StepResult reference, runUnsharded(model, what.settings, state, inputs, request));
+  out.reference_loss = reference.loss;
+  out.reference_peak_bytes = reference.peak_bytes;
+
+  request.report("sharded step");
+  std::vector<std::shared_ptr<const exec::Program>> programs;
+  for (int rank = 0; rank < what.settings.sp; ++rank) {
+    const int index = out.compiled.compiled.class_of_rank[static_cast<std::size_t>(rank)];
+    exec::ProgramOptions options;
+    options.rank = rank;
+    options.ranks = what.settings.sp;
+    SP_ASSIGN(auto program, exec::Program::prepare(out.compiled.compiled.programs[static_cast<std::size_t>(index)], options));
+    programs.push_back(std::move(program));
+  }
+  SP_ASSIGN(exec::VirtualRanks ranks, exec::VirtualRanks::create(std::move(programs)));
+  SP_TRY(ranks.bind(state));
+  exec::StepOptions step;
+  step.cancel = request.cancel;
+  SP_ASSIGN(const std::vector<exec::StepResult> results, ranks.step(inputs, step));
+
+  request.report("compare");
+  out.tolerance = exec::Tolerance::of(model.working_dtype);
+  for (std::size_t rank = 0; rank < results.size(); ++rank) {
+    const exec::StepResult& r = results[rank];
+    const double loss_rel = exec::relativeError(r.loss, reference.loss);
+    SP_ASSIGN(exec::GradientComparison gradients, exec::compareGradients(r.gradients, reference.gradients, out.tolerance.floor));
+    out.peak_bytes.push_back(r.peak_bytes);
+    if (rank == 0 || !(loss_rel <= out.loss_rel)) out.loss_rel = loss_rel, out.loss = r.loss;
+    if (rank == 0 || !(gradients.rel_max <= out.gradients.rel_max))
+      out.gradients = std::move(gradients), out.worst_rank = static_cast<int>(rank);
+  }
+  // Written so that a NaN anywhere is "different".
+  out.equal = out.loss_rel <= out.tolerance.loss && out.gradients.rel_max <= out.tolerance.gradient;
+  if (!what.grads_path.empty()) SP_TRY(exec::saveBag(results[static_cast<std::size_t>(out.worst_rank)].gradients, what.grads_path));
+  return out;
+}
+
+}  // namespace spscope::session

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verify request: does the sharded program compute the loss and every gradient of the unsharded graph?
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/session/compile.h"
+#include "core/torch/compare.h"
+
+namespace spscope::session {
+
+struct VerifyRequest {
+  passes::Settings settings;
+  DataRequest data;
+  std::string grads_path;  ///< where the sharded run's gradients go as safetensors; "": nowhere
+};
+
+struct VerifyOutcome {
+  double loss = 0.0, reference_loss = 0.0, loss_rel = 0.0;
+  exec::GradientComparison gradients;   ///< the worst rank's, per parameter
+  exec::Tolerance tolerance;
+  int worst_rank = 0;
+  bool equal = false;
+  CompileOutcome compiled;
+  std::vector<std::int64_t> peak_bytes;  ///< measured step peak per rank
+  std::int64_t reference_peak_bytes = 0; ///< of the unsharded step
+};
+
+/// Virtual ranks. Runs the unsharded graph (one rank, nothing recomputed), then all ranks of the sharded one on the same
+/// inputs and weights, and compares on every rank. Errors: those of compile, loadState, loadInputs and the executor.
+Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, const Request& request);
+
+/// The unsharded step: its loss and gradients.
+Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings& settings, const exec::TensorBag& state,
+                                      const exec::TensorBag& inputs, const Request& request);
+
+}  // namespace spscope::session
