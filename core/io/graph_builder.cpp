@@ -140,9 +140,18 @@ Status GraphBuilder::addNodes(const Json& graph, Scope& scope) {
   for (const Json& item : *list) {
     if ((nodes_read_++ & 1023) == 0) SP_TRY(cancel_.check());
     SP_ASSIGN(const RawNode raw, readNode(item));
+    ++targets_[raw.target];
     SP_TRY(addNode(raw, scope, tensors, graph));
   }
   return {};
+}
+
+std::map<std::string, std::int64_t> GraphBuilder::targets() const {
+  std::map<std::string, std::int64_t> out;
+  constexpr std::string_view kOps = "torch.ops.";
+  for (const auto& [target, count] : targets_)
+    out[std::string(startsWith(target, kOps) ? target.substr(kOps.size()) : target)] += count;
+  return out;
 }
 
 Status GraphBuilder::addNode(const RawNode& raw, Scope& scope, const TensorValues& tensors, const Json& graph) {

@@ -38,6 +38,8 @@ class GraphBuilder {
 
   bool sawAutocast() const { return saw_autocast_; }
   std::int64_t nodesRead() const { return nodes_read_; }
+  /// How often each target occurs in the file ("aten.linear.default"), checks and wrappers included.
+  std::map<std::string, std::int64_t> targets() const;
 
  private:
   struct RawNode;
@@ -67,6 +69,7 @@ class GraphBuilder {
   Region region_;
   std::unordered_map<std::string_view, Symbol> interned_;
   std::map<std::pair<ir::ValueId, ir::DType>, ir::ValueId> weight_casts_;
+  std::unordered_map<std::string_view, std::int64_t> targets_;
   std::int64_t nodes_read_ = 0;
   bool saw_autocast_ = false;
 };

@@ -94,12 +94,15 @@ Status Importer::readSignature() {
   input_specs_ = *a;
   output_specs_ = *b;
   graph_inputs_ = *c;
+  if (const auto values = field(graph_, "tensor_values"))
+    if (const auto object = asObject(*values))
+      for (const auto& e : *object) tensor_values_.emplace(e.key, e.value);
   return {};
 }
 
 std::optional<Json> Importer::tensorMeta(std::string_view value) const {
-  const auto values = field(graph_, "tensor_values");
-  return values ? field(*values, value) : std::nullopt;
+  const auto it = tensor_values_.find(value);
+  return it == tensor_values_.end() ? std::nullopt : std::optional(it->second);
 }
 
 // --- symbols ---------------------------------------------------------------------------------------------------
@@ -288,14 +291,15 @@ Status Importer::addStored(const Json& spec, InputKind kind, std::string_view na
     diagnostics_.warn("weight-missing", "the archive holds no values for " + name, {}, {}, {});
 
   // Tied: another name of the same bytes, or (torch 2.6) the same name once more. Both become one input.
-  int same = inputNamed(name);
+  const auto known = stored_.find(name);
+  int same = known == stored_.end() ? kNone : known->second;
   for (std::size_t i = 0; same == kNone && entry && i < input_entries_.size(); ++i)
     if (input_entries_[i] && model_.graph.inputs[i].kind == kind && sameTensor(*entry, *input_entries_[i]))
       same = static_cast<int>(i);
   const bool trainable = kind == InputKind::kParameter && (entry ? entry->meta.requires_grad : meta.requires_grad);
   if (same != kNone) {
     ir::Input& tied = model_.graph.inputs[static_cast<std::size_t>(same)];
-    if (inputNamed(name) == kNone) tied.aliases.push_back(name);
+    if (stored_.try_emplace(name, same).second) tied.aliases.push_back(name);
     tied.trainable = tied.trainable || trainable;
     model_.graph.value(tied.value).requires_grad = tied.trainable;
     scope_[key] = tied.value;
@@ -310,6 +314,7 @@ Status Importer::addStored(const Json& spec, InputKind kind, std::string_view na
   if (entry && !entry->empty) input.storage = {entry->record, entry->meta.offset, entry->meta.strides, entry->meta.dtype};
   if (entry && entry->empty && kind == InputKind::kParameter) model_.weightless = true;
   scope_[key] = input.value;
+  stored_.emplace(name, static_cast<int>(model_.graph.inputs.size()));
   model_.graph.inputs.push_back(std::move(input));
   input_entries_.push_back(entry);
   return {};
@@ -362,7 +367,7 @@ Status Importer::addUserInput(const Json& argument, std::size_t position) {
 void Importer::aliasesWithoutPlaceholder() {
   // A strict export keeps one placeholder of a tied weight although the table lists both names.
   for (const auto& [name, entry] : weights_.weights()) {
-    if (!entry.is_parameter || inputNamed(name) != kNone) continue;
+    if (!entry.is_parameter || stored_.contains(name)) continue;
     for (std::size_t i = 0; i < input_entries_.size(); ++i)
       if (input_entries_[i] && sameTensor(entry, *input_entries_[i])) {
         model_.graph.inputs[i].aliases.push_back(name);
@@ -473,6 +478,7 @@ void Importer::warnDeadInputs() {
 void Importer::summarise() {
   model_.autocast = builder_.sawAutocast();
   model_.file_nodes = builder_.nodesRead();
+  model_.file_ops = builder_.targets();
 }
 
 }  // namespace spscope::io

@@ -58,6 +58,8 @@ class Importer {
   Json graph_;
   JsonArray input_specs_, output_specs_, graph_inputs_;
   Scope scope_;
+  std::unordered_map<std::string_view, Json> tensor_values_;
+  std::unordered_map<std::string, int> stored_;  ///< while inputs are added: index of each name's input
   std::vector<const WeightEntry*> input_entries_;  ///< per graph input; nullptr for user inputs
 };
 

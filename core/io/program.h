@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -64,6 +65,7 @@ struct ImportedModel {
   bool weightless = false;     ///< parameters have no values in the file (exported on meta tensors)
   bool autocast = false;       ///< casts of torch.autocast were made explicit
   std::int64_t file_nodes = 0; ///< nodes in the file, sub-graphs included, before anything was dropped
+  std::map<std::string, std::int64_t> file_ops;  ///< how often each op occurs among them
 };
 
 /// Errors: those of Archive, archive-kind (some other kind of zip), archive-old-weights, graph-choose, graph-unknown,

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/io/inspect.h"
 #include "core/io/program.h"
 
 namespace spscope::io {
@@ -74,13 +75,24 @@ TEST_F(Zoo, NodesAndAttentionAgreeWithTheManifest) {
     DiagnosticSink sink;
     const auto model = openModel(file, {}, sink);
     ASSERT_TRUE(model) << model.error().format();
-    // Sub-graphs count apart in the manifest; elsewhere all nodes of the file are counted.
-    if (entry["subgraphs"] == 0) {
-      EXPECT_EQ(model->file_nodes, entry["nodes"].get<std::int64_t>()) << file;
+    const Inspection seen = inspect(*model);
+    EXPECT_EQ(seen.nodes, entry["nodes"].get<std::int64_t>()) << file;
+    const std::string kind = entry["attention"];
+    int fused = 0;
+    for (const AttentionInfo& a : seen.attention) {
+      fused += a.kind == "sdpa";
+      EXPECT_EQ(a.kind, kind == "eager" ? "eager" : "sdpa") << file;
+      EXPECT_EQ(a.mask, kind == "sdpa_causal" ? "causal" : kind == "sdpa_full" ? "none" : "explicit") << file << " " << a.node;
+      const auto& config = entry["config"];
+      if (config.contains("num_attention_heads")) {
+        EXPECT_EQ(a.heads, config["num_attention_heads"].get<std::int64_t>()) << file;
+      }
+      if (config.contains("num_key_value_heads")) {
+        EXPECT_EQ(a.kv_heads, config["num_key_value_heads"].get<std::int64_t>()) << file;
+      }
     }
-    int attention = 0;
-    for (const auto id : model->graph.order) attention += ir::isAttention(model->graph.node(id).op);
-    EXPECT_EQ(attention, entry["sdpa_calls"].get<int>()) << file;
+    EXPECT_EQ(fused, entry["sdpa_calls"].get<int>()) << file;
+    EXPECT_GE(seen.attention.size(), 1U) << file;
     std::vector<std::string> users;
     for (const auto& u : model->user_inputs) users.push_back(u.name);
     EXPECT_EQ(users, entry["input_order"].get<std::vector<std::string>>()) << file;
