@@ -9,6 +9,7 @@
 
 #include "core/io/inspect.h"
 #include "core/io/program.h"
+#include "tests/support/zip_writer.h"
 
 namespace spscope::io {
 namespace {
@@ -251,6 +252,21 @@ TEST_F(Zoo, OldArchivesAreNamedAndTheirStructureOpens) {
     ASSERT_TRUE(model) << file << model.error().format();
     expectWellFormed(model->graph, file);
     for (const auto id : model->graph.order) EXPECT_FALSE(model->graph.node(id).name.empty());
+  }
+}
+
+TEST_F(Zoo, PrefixesOfAnArchiveAreNamedAsTruncated) {
+  const std::string file = zoo() + "/nanogpt.pt2";
+  std::ifstream in(file, std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  testing::TempFolder tmp;
+  for (int percent = 5; percent < 100; percent += 5) {
+    DiagnosticSink sink;
+    const auto size = whole.size() * static_cast<std::size_t>(percent) / 100;
+    const auto model = openModel(tmp.file("cut.pt2", whole.substr(0, size)), {}, sink);
+    ASSERT_FALSE(model) << percent;
+    EXPECT_EQ(model.error().code, "archive-truncated") << percent;
+    EXPECT_EQ(model.error().source, tmp.path() + "/cut.pt2+" + std::to_string(size));
   }
 }
 
