@@ -158,6 +158,9 @@ configure() {
   printf '%s' "$wanted" >"$stamp"
 }
 
+# Two clones of the same sources, wherever they lie, share what ccache holds.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 # build PRESET [TARGET...]
 build() {
   local preset=$1
