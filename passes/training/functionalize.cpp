@@ -146,8 +146,9 @@ void Functionalizer::analyse() {
     const Sharing sharing = aliasing.visit(n);
     const ValueId in = firstOperand(n);
     for (ValueId out : n.outputs) {
-      if (out == kNone || in == kNone) continue;
+      if (out == kNone) continue;
       made_at_[static_cast<std::size_t>(out)] = static_cast<std::int32_t>(p);
+      if (in == kNone) continue;
       if (sharing == Sharing::kView || ir::isMutating(n.op)) rootOf(out) = rootOf(in);
       if (sharing == Sharing::kMaybe) {
         const auto find = [&](std::int32_t x) {
