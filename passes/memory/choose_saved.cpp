@@ -108,7 +108,7 @@ Result<SavingChoice> searchSaving(const StepModel& model, const std::vector<bool
   }
 
   // What the schedule will make of those that are near the best; it may change which one is.
-  const auto limit = static_cast<std::int64_t>(1.15 * static_cast<double>(search.candidates[search.best()].point.peak_bytes));
+  const auto limit = static_cast<std::int64_t>(1.08 * static_cast<double>(search.candidates[search.best()].point.peak_bytes));
   for (auto& candidate : search.candidates) {
     if (candidate.point.peak_bytes > limit) continue;
     SP_TRY(cancel.check());

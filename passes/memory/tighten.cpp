@@ -11,6 +11,7 @@ namespace {
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 constexpr int kMaxTrials = 24;
+constexpr std::int64_t kWorthwhile = 500;  ///< what is less than this part of the peak is left alone
 
 /// How high the peak is, and at how many places: fewer places at the same height is progress too.
 struct Height {
@@ -25,14 +26,15 @@ Height heightOf(const MemoryCurve& curve) {
 
 /// Storages made again before `position` and next used after it, not at it, with the backward node that waits for them;
 /// the largest first.
-std::vector<Drop> idleAt(const StepModel& model, const Decisions& decisions, const Plan& plan, std::int32_t position) {
+std::vector<Drop> idleAt(const StepModel& model, const Decisions& decisions, const Plan& plan, std::int32_t position,
+                         std::int64_t least_bytes) {
   std::vector<bool> made(model.storages.size(), false), seen(model.storages.size(), false);
   for (std::int32_t e = 0; e < position; ++e) {
     const PlanEntry& entry = plan.entries[at(e)];
     if (!entry.rerun) continue;
     const StepNode& node = model.nodes[at(entry.node)];
     for (const ir::ValueId out : model.outsOf(node))
-      if (model.ownsStorage(out) && !node.cost.matmul) made[at(model.storageOf(out))] = true;
+      if (model.ownsStorage(out) && !node.cost.matmul && model.storageAt(out).bytes >= least_bytes) made[at(model.storageOf(out))] = true;
   }
   // Walking on from the peak: the first use of each decides. A re-run entry works for the next original node.
   std::vector<Drop> idle;
@@ -72,7 +74,7 @@ Plan planTightly(const StepModel& model, const Decisions& decisions, MemoryCurve
   int trials = 0;
   for (bool better = plan.rerun_nodes > 0; better && trials < kMaxTrials;) {
     better = false;
-    for (const Drop& drop : idleAt(model, decisions, plan, curve.peak_position)) {
+    for (const Drop& drop : idleAt(model, decisions, plan, curve.peak_position, curve.peak / kWorthwhile)) {
       if (++trials > kMaxTrials) break;
       drops.push_back(drop);
       Plan trial = planReplay(model, decisions, drops);
