@@ -85,23 +85,11 @@ class GlooCollectives final : public Collectives {
       sumInto(buffer.dtype, room, bytes, buffer.data, buffer.data, buffer.count);
       return end();
     }
-    const std::int64_t each = buffer.count / size();
-    const auto beginOf = [&](int r) { return r * each; };
-    const auto countOf = [&](int r) { return r + 1 == size() ? buffer.count - beginOf(r) : each; };
-    auto* data = static_cast<std::byte*>(buffer.data);
-    const std::int64_t mine = countOf(rank()) * element;
-    std::byte* own = data + beginOf(rank()) * element;
-    std::byte* room = scratch(mine * size());
-    std::vector<Piece> out, in;
-    for (const int peer : peers()) {
-      out.push_back({peer, data + beginOf(peer) * element, countOf(peer) * element});
-      in.push_back({peer, room + peer * mine, mine});
-    }
-    SP_TRY(exchange(out, in));
-    sumInto(buffer.dtype, room, mine, own, own, countOf(rank()));
-    for (Piece& piece : in) piece = {piece.peer, data + beginOf(piece.peer) * element, countOf(piece.peer) * element};
-    for (Piece& piece : out) piece = {piece.peer, own, mine};
-    SP_TRY(exchange(out, in));
+    // In segments, so that the scratch stays small and in the cache, whatever the size of a gradient.
+    const std::int64_t segment = std::max<std::int64_t>(size(), kSegmentBytes / element);
+    for (std::int64_t at = 0; at < buffer.count; at += segment)
+      SP_TRY(reduceSegment(static_cast<std::byte*>(buffer.data) + at * element, std::min(segment, buffer.count - at),
+                           buffer.dtype));
     return end();
   }
 
@@ -185,6 +173,7 @@ class GlooCollectives final : public Collectives {
 
  private:
   static constexpr std::int64_t kSmallBytes = 16 * 1024;
+  static constexpr std::int64_t kSegmentBytes = 4 << 20;
   static constexpr std::size_t kScratchToKeep = std::size_t{64} << 20;
 
   /// The other ranks, beginning with the next one, so that not all send to rank 0 first.
@@ -211,6 +200,26 @@ class GlooCollectives final : public Collectives {
   }
   static void copyOwn(void* to, const void* from, std::int64_t bytes) {
     if (bytes > 0 && to != from) std::memmove(to, from, static_cast<std::size_t>(bytes));
+  }
+
+  /// Reduce-scatter, then all-gather, in place.
+  Status reduceSegment(std::byte* data, std::int64_t count, ir::DType dtype) {
+    const std::int64_t element = ir::sizeOf(dtype);
+    const std::int64_t each = count / size();
+    const auto countOf = [&](int r) { return r + 1 == size() ? count - r * each : each; };
+    const std::int64_t mine = countOf(rank()) * element;
+    std::byte* own = data + rank() * each * element;
+    std::byte* room = scratch(mine * size());
+    std::vector<Piece> out, in;
+    for (const int peer : peers()) {
+      out.push_back({peer, data + peer * each * element, countOf(peer) * element});
+      in.push_back({peer, room + peer * mine, mine});
+    }
+    SP_TRY(exchange(out, in));
+    sumInto(dtype, room, mine, own, own, countOf(rank()));
+    for (Piece& piece : in) piece = {piece.peer, data + piece.peer * each * element, countOf(piece.peer) * element};
+    for (Piece& piece : out) piece = {piece.peer, own, mine};
+    return exchange(out, in);
   }
 
   std::byte* scratch(std::int64_t bytes) {

@@ -6,7 +6,8 @@
 // (so nothing can hang at shutdown), any element type can be moved, and sums are made in rank order, so that they are the
 // same bits on all ranks and in every run. Half-precision sums are accumulated in float32 and rounded once.
 //
-// Memory: reductions keep a scratch buffer of about the message's size, outside libtorch's allocator.
+// Memory: an all-reduce needs a scratch buffer of 4 MiB at most, a reduce-scatter one of its input's size; outside
+// libtorch's allocator.
 // Threads: one thread at a time may use a group.
 #pragma once
 

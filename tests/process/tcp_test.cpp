@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks of an existing launch: told by torchrun's variables, meeting at MASTER_ADDR:MASTER_PORT.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/base/strings.h"
+#include "core/dist/c10d/gloo.h"
+#include "core/dist/run_directory.h"
+#include "core/dist/spawn.h"
+
+namespace spscope::dist {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+/// A socket that listens on a free loopback port.
+struct Listener {
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int port = 0;
+  Listener() {
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t n = sizeof a;
+    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&a), n), 0);
+    EXPECT_EQ(listen(fd, 4), 0);
+    EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&a), &n), 0);
+    port = ntohs(a.sin_port);
+  }
+  ~Listener() { close(fd); }
+};
+
+/// Addresses (hex, as /proc/net/tcp has them) on which some process listens on this port.
+std::vector<std::string> listenersOn(int port) {
+  std::vector<std::string> out;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream in(table);
+    for (std::string line; std::getline(in, line);) {
+      char address[40], state[8];
+      unsigned found = 0;
+      if (std::sscanf(line.c_str(), " %*d: %39[0-9A-F]:%x %*s %7s", address, &found, state) == 3 &&
+          static_cast<int>(found) == port && std::string_view(state) == "0A")
+        out.push_back(address);
+    }
+  }
+  return out;
+}
+
+TEST(Tcp, RanksOfAnExistingLaunchMeetAtMasterAddr) {
+  std::string directory = testing::TempDir() + "spscope-tcp-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const int port = Listener().port;  // free again
+  std::vector<Child> children;
+  for (int r = 0; r < 3; ++r) {
+    auto child = spawn({SPSCOPE_RANK_PROBE, {"ok", "--steps", "3"},
+                        {{"RANK", std::to_string(r)}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", std::to_string(r)},
+                         {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}},
+                        logFile(directory, r)});
+    ASSERT_TRUE(child) << child.error().format();
+    children.push_back(*child);
+  }
+  for (int r = 0; r < 3; ++r) {
+    int status = 0;
+    waitpid(children[static_cast<std::size_t>(r)].pid, &status, 0);
+    EXPECT_EQ(status, 0) << join(lastLines(logFile(directory, r), 20), "\n");
+    EXPECT_THAT(lastLines(logFile(directory, r), 1), Contains(strf("rank %d done", r)));
+    close(children[static_cast<std::size_t>(r)].fd);
+  }
+  std::filesystem::remove_all(directory);
+}
+
+TEST(Tcp, StoreListensOnTheGivenAddressOnly) {
+  const int port = Listener().port;
+  std::vector<std::string> seen;
+  std::vector<std::thread> ranks;
+  for (int r = 0; r < 2; ++r)
+    ranks.emplace_back([&, r] {
+      Rendezvous at;
+      at.rank = r;
+      at.size = 2;
+      at.host = "127.0.0.1";
+      at.port = port;
+      auto group = connectGloo(at);
+      ASSERT_TRUE(group) << group.error().format();
+      EXPECT_TRUE((*group)->barrier());
+      if (r == 0) seen = listenersOn(port);
+      EXPECT_TRUE((*group)->barrier());
+    });
+  for (std::thread& t : ranks) t.join();
+  EXPECT_THAT(seen, testing::ElementsAre("0100007F"));
+}
+
+TEST(Tcp, PortThatIsTakenIsNamedWithItsHolder) {
+  const Listener taken;
+  Rendezvous at;
+  at.rank = 0;
+  at.size = 2;
+  at.host = "127.0.0.1";
+  at.port = taken.port;
+  const auto group = connectGloo(at);
+  ASSERT_FALSE(group);
+  EXPECT_EQ(group.error().code, "rendezvous-failed");
+  EXPECT_THAT(group.error().message, HasSubstr(strf("127.0.0.1:%d: Address already in use; held by pid %d (test_dist)", taken.port, getpid())));
+}
+
+TEST(Tcp, StoreThatIsNotThereIsAnErrorInTime) {
+  const int port = Listener().port;
+  Rendezvous at;
+  at.rank = 1;
+  at.size = 2;
+  at.host = "127.0.0.1";
+  at.port = port;
+  at.connect_timeout = std::chrono::milliseconds(500);
+  const auto began = std::chrono::steady_clock::now();
+  const auto group = connectGloo(at);
+  ASSERT_FALSE(group);
+  EXPECT_EQ(group.error().code, "rendezvous-failed");
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
+}
+
+}  // namespace
+}  // namespace spscope::dist
