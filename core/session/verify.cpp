@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/torch/tensor_store.h"
 #include "core/torch/virtual_ranks.h"
 
 namespace spscope::session {
@@ -72,7 +73,8 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
   }
   // Written so that a NaN anywhere is "different".
   out.equal = out.loss_rel <= out.tolerance.loss && out.gradients.rel_max <= out.tolerance.gradient;
-  if (!what.grads_path.empty()) SP_TRY(exec::saveBag(results[static_cast<std::size_t>(out.worst_rank)].gradients, what.grads_path));
+  if (!what.grads_path.empty())
+    SP_TRY(exec::saveBag(exec::withAliases(*model.graph, results[static_cast<std::size_t>(out.worst_rank)].gradients), what.grads_path));
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/session/compile.h"
 #include "core/torch/compare.h"
+#include "core/torch/executor.h"
 
 namespace spscope::session {
 

@@ -79,18 +79,23 @@ void Planner::seedInputs() {
 void Planner::countAttention(const std::vector<NodeId>& program) {
   // On the graph as imported, so that an exchange that a rule forgets is missed by the count that is made later.
   graph_.order = program;
-  for (const ir::AttentionSite& site : ir::findAttention(graph_)) queries_[site.node] = site.query;
+  for (const ir::AttentionSite& site : ir::findAttention(graph_)) attention_[site.node] = {site.query, site.key};
   graph_.order.clear();
 }
 
 void Planner::planNode(NodeId id) {
   current_ = id;
   after_.clear();
-  if (auto it = queries_.find(id); it != queries_.end()) {
-    const auto bound = bound_.find(it->second);
-    const ir::Value& query = value(bound == bound_.end() ? it->second : bound->second);
-    const int from_end = static_cast<int>(query.shape.size()) - query.placement.dim;
-    if (query.placement.isSharded() && from_end == 2) count("expected_all_to_all", 4);
+  if (auto it = attention_.find(id); it != attention_.end()) {
+    // An exchange is due where both queries and keys lie sharded along the sequence: the query is [.., S, D], the key
+    // of eager attention is already transposed.
+    auto sharded = [&](ValueId v, int lowest) {
+      const auto bound = bound_.find(v);
+      const ir::Value& x = value(bound == bound_.end() ? v : bound->second);
+      const int from_end = static_cast<int>(x.shape.size()) - x.placement.dim;
+      return x.placement.isSharded() && from_end >= lowest && from_end <= 2;
+    };
+    if (sharded(it->second.first, 2) && sharded(it->second.second, 1)) count("expected_all_to_all", 4);
   }
   ir::forEachUse(graph_.node(id), [&](ir::Use& use) {
     if (auto it = bound_.find(use.value); it != bound_.end()) use.value = it->second;

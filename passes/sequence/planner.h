@@ -96,7 +96,7 @@ class Planner {
   std::unordered_map<std::string, ir::ValueId> memo_; ///< (value, target) -> moved value
   std::unordered_map<ir::ValueId, ir::ValueId> bound_; ///< what later nodes read instead of a value
   std::vector<std::pair<ir::ValueId, Shard>> after_;
-  std::unordered_map<ir::NodeId, ir::ValueId> queries_; ///< attention node (fused or scores) -> its query as imported
+  std::unordered_map<ir::NodeId, std::pair<ir::ValueId, ir::ValueId>> attention_; ///< node (fused or scores) -> query, key
 };
 
 }  // namespace spscope::passes

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/model.h"
+
+#include <chrono>
+#include <filesystem>
+
+#include "core/base/strings.h"
+#include "core/io/weights.h"
+#include "core/ir/convert_dtype.h"
+#include "core/torch/tensor_store.h"
+
+namespace spscope::session {
+namespace {
+
+ir::DType parameterType(const ir::Graph& graph) {
+  for (const ir::Input& input : graph.inputs)
+    if (input.kind == ir::InputKind::kParameter && input.trainable) return graph.value(input.value).dtype;
+  return ir::DType::kF32;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Model>> open(const OpenRequest& what, const Request& request) {
+  const auto begin = std::chrono::steady_clock::now();
+  request.report("open " + what.path);
+  io::OpenOptions options;
+  options.graph_name = what.graph_name;
+  options.seq = what.seq;
+  options.batch = what.batch;
+  options.sequence_marks = what.sequence_marks;
+  options.cancel = request.cancel;
+  SP_ASSIGN(io::ImportedModel imported, io::openModel(what.path, options, *request.diagnostics));
+  auto model = std::make_shared<Model>();
+  ir::Graph graph = std::move(imported.graph);
+  if (what.dtype && *what.dtype != parameterType(graph)) SP_TRY(ir::convertFloats(graph, *what.dtype));
+  model->path = what.path;
+  model->display_name = std::filesystem::path(what.path).filename().string();
+  model->imported = std::make_shared<const io::ImportedModel>(std::move(imported));
+  model->working_dtype = parameterType(graph);
+  model->graph = std::make_shared<const ir::Graph>(std::move(graph));
+  model->opened_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
+  return std::shared_ptr<const Model>(model);
+}
+
+Result<exec::TensorBag> loadState(const Model& model, const DataRequest& data, const Request& request) {
+  const io::WeightSource source(model.imported->archive);
+  // Seeded weights replace the file's: a weightless file has none, and a user who asks for a seed wants it.
+  return exec::loadState(*model.graph, data.seed_weights ? nullptr : &source, data.seed_weights, *request.diagnostics);
+}
+
+Result<exec::TensorBag> loadInputs(const Model& model, const DataRequest& data, std::int64_t index,
+                                   const Request& request) {
+  if (data.inputs.empty()) return exec::seedInputs(*model.graph, data.seed + static_cast<std::uint64_t>(index));
+  const std::size_t file = static_cast<std::size_t>(index) % data.inputs.size();
+  return exec::loadInputs(*model.graph, data.inputs[file], *request.diagnostics);
+}
+
+}  // namespace spscope::session
