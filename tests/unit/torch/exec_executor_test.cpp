@@ -9,7 +9,7 @@
 
 #include "core/torch/memory.h"
 #include "core/torch/virtual_ranks.h"
-#include "exec_support.h"
+#include "tests/unit/torch/exec_support.h"
 
 namespace spscope::exec {
 namespace {

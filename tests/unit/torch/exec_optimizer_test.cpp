@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/torch/compare.h"
-#include "exec_support.h"
+#include "tests/unit/torch/exec_support.h"
 
 namespace spscope::exec {
 namespace {

@@ -15,7 +15,7 @@
 #include "core/torch/executor.h"
 #include "core/torch/tensor_store.h"
 #include "core/torch/virtual_ranks.h"
-#include "exec_support.h"
+#include "tests/unit/torch/exec_support.h"
 
 namespace spscope::exec {
 namespace {
