@@ -2,59 +2,16 @@
 #include "passes/sequence/plan_sequence.h"
 
 #include <algorithm>
-#include <set>
 
 #include "core/base/strings.h"
 #include "passes/sequence/planner.h"
-#include "passes/sequence/rules.h"
+#include "passes/sequence/tag_inputs.h"
 
 namespace spscope::passes {
 namespace {
 
 using ir::Input;
 using ir::InputKind;
-using ir::Tag;
-
-const std::set<std::string>& defaultNames() {
-  static const std::set<std::string> names = {"input_ids", "labels", "position_ids", "attention_mask"};
-  return names;
-}
-
-bool isInteger(ir::DType t) { return !ir::isFloating(t) && !ir::isComplex(t); }
-
-void tag(ir::Value& v, int dim) {
-  v.factors = ir::plainFactors(v.shape);
-  auto& list = v.factors[static_cast<std::size_t>(dim)];
-  if (!list.empty()) list[0].tag = Tag::kSequence;
-  // What stands before the sequence is the batch: merged [B*S] dims must not be cut across it.
-  if (dim >= 1 && !v.factors[static_cast<std::size_t>(dim) - 1].empty())
-    v.factors[static_cast<std::size_t>(dim) - 1][0].tag = Tag::kBatch;
-}
-
-/// Which user inputs follow the sequence, and along which dim.
-void tagInputs(ir::Graph& graph, const PassContext& context) {
-  if (!context.settings.sequence_marks.empty()) {
-    for (const auto& [name, dim] : context.settings.sequence_marks)
-      for (const Input& input : graph.inputs)
-        if (input.name == name) tag(graph.value(input.value), normDim(dim, static_cast<int>(graph.value(input.value).shape.size())));
-    return;
-  }
-  ir::Dims shape;
-  for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::kUser && defaultNames().count(input.name) && graph.value(input.value).shape.size() == 2) {
-      tag(graph.value(input.value), 1);
-      if (shape.empty()) shape = graph.value(input.value).shape;
-    }
-  if (shape.empty()) return;
-  for (const Input& input : graph.inputs) {
-    ir::Value& v = graph.value(input.value);
-    if (input.kind != InputKind::kUser || defaultNames().count(input.name) || v.shape != shape || !isInteger(v.dtype)) continue;
-    tag(v, 1);
-    context.diagnostics->warn("sequence-assumed",
-                              "input " + input.name + " has the shape [batch, sequence] of the others and is cut like them",
-                              "%" + v.name, {}, "Say --sequence NAME:DIM,... to name all inputs that are cut.");
-  }
-}
 
 Status checkLegal(const ir::Graph& graph, const PassContext& context) {
   const auto loss = std::find_if(graph.outputs.begin(), graph.outputs.end(),
@@ -99,7 +56,7 @@ Status checkLegal(const ir::Graph& graph, const PassContext& context) {
 
 Result<bool> run(ir::Graph& graph, const PassContext& context) {
   if (graph.mesh.axes.empty()) graph.mesh.axes = {{"dp", context.settings.dp}, {"sp", context.settings.sp}};
-  tagInputs(graph, context);
+  tagInputs(graph, context.settings, *context.diagnostics);
   Planner planner(graph, context);
   SP_TRY(planner.run());
   bool sharded = false;

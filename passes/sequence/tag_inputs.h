@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the sequence enters a program: the user inputs that follow it. One rule for all who ask (plan-sequence, the
+// re-specialisation of static graphs).
+#pragma once
+
+#include "core/base/diagnostics.h"
+#include "core/ir/graph.h"
+#include "passes/pass.h"
+
+namespace spscope::passes {
+
+/// Gives the sequence inputs factors with tags: the marked ones of `settings.sequence_marks`, else dim 1 of 2-D
+/// input_ids, labels, position_ids and attention_mask, and of further integer inputs of the same shape (warning
+/// sequence-assumed). The dim before the sequence is tagged as batch. Marks that name no input are left to others.
+void tagInputs(ir::Graph& graph, const Settings& settings, DiagnosticSink& diagnostics);
+
+}  // namespace spscope::passes
