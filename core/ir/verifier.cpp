@@ -166,6 +166,13 @@ Status Verifier::value(const Value& v, const Node* node) {
   return {};
 }
 
+/// Each rank may take its block of copies of one replicated value: no rank's elements are another's.
+bool spreadsCopies(const Node& n, const Value& result) {
+  if (baseName(n.op) != "expand" || !result.placement.isSharded()) return false;
+  const auto d = static_cast<std::size_t>(result.placement.dim);
+  return result.factors[d][static_cast<std::size_t>(result.placement.factor)].tag == Tag::kExpanded;
+}
+
 /// Ops other than sp.* never change what "equal on every rank" means: all operands replicated exactly when all results are.
 Status Verifier::replication(const Node& n) {
   if (isSp(n.op)) return {};
@@ -173,7 +180,7 @@ Status Verifier::replication(const Node& n) {
   for (ValueId id : n.outputs)
     if (id != kNone) {
       has_result = true;
-      all_results = all_results && g_.value(id).placement.isReplicated();
+      all_results = all_results && (g_.value(id).placement.isReplicated() || spreadsCopies(n, g_.value(id)));
     }
   if (!has_result) return {};
   bool all_operands = true;

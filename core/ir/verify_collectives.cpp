@@ -129,7 +129,8 @@ Status SpNode::placements() const {
 Status SpNode::check(bool local) {
   SP_TRY(operands());
   if (n_.op == sp::kRedistribute) {
-    // Exchanges and sums stay abstract in kLocal until their passes have run; build-joint finds none (it cannot run them).
+    // Exchanges and sums stay abstract in kLocal until their passes have run; build-joint cannot run them.
+    if (g_.form == Form::kJoint) return wrong("is lowered before this stage");
     if (in_->shape != out_->shape) return wrong("changes the shape");
     return {};
   }

@@ -227,8 +227,10 @@ ValueId Lowering::biasFor(ValueId mask, ValueId query) {
   const Value m = g_.value(out);
   if (m.local[0] == q.local[0] && m.local[1] == q.local[1] && m.local[2] == q.local[2]) return out;
   Factors factors = {q.factors[0], q.factors[1], q.factors[2], m.factors[3]};
-  Placement placement = q.placement;
-  if (placement.isSharded() && placement.dim == 3) placement = m.placement;
+  for (std::size_t d = 0; d < 2; ++d)
+    if (m.shape[d] == 1)
+      for (Factor& f : factors[d]) f.tag = ir::Tag::kExpanded;
+  const Placement placement = q.placement;
   return rw_.emit("aten.expand.default", {{"self", Use{out}}, {"size", ir::localShape(factors, placement, g_.rank)}}, m.dtype,
                   factors, placement, at_);
 }

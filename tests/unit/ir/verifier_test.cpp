@@ -95,6 +95,15 @@ TEST(Verifier, RefusesReplicatedResultsOfShardedOperands) {
   EXPECT_EQ(codeOf(kLocal, kSharded + "  %r = aten.type_as.default(self=%s, other=%x) : f32{2b, 8s}\n"), "verify-replicated");
 }
 
+TEST(Verifier, CopiesOfAReplicatedValueMayBeSplit) {
+  const auto expand = [](const char* type) {
+    return codeOf(kLocal, std::string(kInput) + "  %u = aten.unsqueeze.default(self=%x, dim=0) : f32{1, 2b, 8s}\n"
+                                                "  %e = aten.expand.default(self=%u, size=[3, 2, 8]) : " + type + "\n");
+  };
+  EXPECT_EQ(expand("f32{4x, 2b, 8s} S0[1, 3] local[3, 2, 8]"), "ok");
+  EXPECT_EQ(expand("f32{4, 2b, 8s} S0[1, 3] local[3, 2, 8]"), "verify-replicated");
+}
+
 TEST(Verifier, RefusesMutationAfterPlanning) {
   const std::string body = std::string(kInput) + "  %y = aten.add_.Tensor(self=%x, other=%x) : f32{2b, 8s}\n";
   EXPECT_EQ(codeOf("planned mesh(sp=2)", body), "verify-mutation");
@@ -115,7 +124,9 @@ TEST(Verifier, ChecksCollectivesAgainstTheirBlocks) {
   EXPECT_EQ(gather("dim=1, blocks=[3, 5]", "f64{2b, 8s}"), "verify-collective") << "type";
   EXPECT_EQ(codeOf(kLocal, kSharded + "  %g = sp.all_reduce.default(self=%s) : f32{2b, 8s} S1[3, 5] local[2, 5]\n"),
             "verify-collective") << "sharded operand";
-  EXPECT_EQ(codeOf(kLocal, kSharded + "  %g = sp.redistribute.default(self=%s) : f32{2b, 8s}\n"), "verify-collective");
+  const std::string abstract = kSharded + "  %g = sp.redistribute.default(self=%s) : f32{2b, 8s}\n";
+  EXPECT_EQ(codeOf(kLocal, abstract), "ok");
+  EXPECT_EQ(codeOf("joint mesh(sp=2) rank=1", abstract), "verify-collective");
 }
 
 TEST(Verifier, ChecksPhasesAndGradientsOfTheJointGraph) {
