@@ -15,16 +15,26 @@ using Step = Program::Impl::Step;
 
 struct VirtualRanks::Impl {
   std::vector<std::unique_ptr<RankState>> states;
+  std::vector<std::size_t> positions;   ///< of each rank in its own program
+  std::vector<at::Tensor> generators;   ///< state of the random generator of each rank
   StepOptions options;
-  std::size_t position = 0;
-  std::size_t nodes = 0;
   std::int64_t sequence = 0;
   bool running = false;
 
   RankState& state(int rank) { return *states[static_cast<std::size_t>(rank)]; }
   int ranks() const { return static_cast<int>(states.size()); }
-  const Step& step(int rank) { return state(rank).program().impl().steps[position]; }
-  const ir::Node& node(int rank) { return state(rank).program().node(position); }
+  std::size_t& position(int rank) { return positions[static_cast<std::size_t>(rank)]; }
+  bool ended(int rank) { return position(rank) >= state(rank).program().nodeCount(); }
+  const Step& step(int rank) { return state(rank).program().impl().steps[position(rank)]; }
+  const ir::Node& node(int rank) { return state(rank).program().node(position(rank)); }
+  const Redistribution* redistribution(int rank) {
+    const Step& s = step(rank);
+    return s.sp < 0 ? nullptr : &state(rank).program().impl().redistributions[static_cast<std::size_t>(s.sp)];
+  }
+  bool meets(int rank) {  // the next node needs the other ranks
+    const Redistribution* r = ended(rank) ? nullptr : redistribution(rank);
+    return r != nullptr && r->communicates();
+  }
 
   void stop() {
     for (auto& s : states) {
@@ -49,21 +59,43 @@ struct VirtualRanks::Impl {
     options.observer->nodeEnd(rank, node(rank), steadyNs());
   }
 
-  /// A random op must draw the same numbers on every rank, as it does when each rank is a process with the same seed.
-  Status runCompute() {
-    const bool random = ir::isRandom(node(0).op);
-    at::Tensor before;
+  /// One node of one rank that needs no other. Random ops draw from a generator of the rank's own, so that equal ops
+  /// draw equal numbers, as where each rank is a process with the same seed.
+  Status runAlone(int rank) {
+    const bool random = ir::isRandom(node(rank).op);
     at::Generator generator = at::detail::getDefaultCPUGenerator();
-    if (random) before = generator.get_state();
-    for (int r = 0; r < ranks(); ++r) {
-      if (random && r > 0) generator.set_state(before);
-      const MeterScope counting(state(r).meter);
-      Status status = nodeBegins(r);
-      if (status) status = state(r).run(step(r));
-      if (!status) return withRank(std::move(status).error(), r, &step(r));
-      state(r).freeAfter(step(r));
-      nodeEnds(r);
+    at::Tensor& random_state = generators[static_cast<std::size_t>(rank)];
+    if (random && random_state.defined()) generator.set_state(random_state);
+    const MeterScope counting(state(rank).meter);
+    Status status = nodeBegins(rank);
+    if (status) {
+      if (const Redistribution* r = redistribution(rank)) {
+        const at::Tensor& input = state(rank).values[static_cast<std::size_t>(step(rank).input)];
+        status = checkInput(*r, input);
+        try {
+          if (status) state(rank).values[static_cast<std::size_t>(step(rank).output)] = runLocal(*r, input);
+        } catch (const std::exception& e) {
+          status = makeError("op-failed", e.what(), Outcome::kRunFailed);
+        }
+      } else {
+        status = state(rank).run(step(rank));
+      }
     }
+    if (!status) return withRank(std::move(status).error(), rank, &step(rank));
+    if (random) random_state = generator.get_state();
+    state(rank).freeAfter(step(rank));
+    nodeEnds(rank);
+    ++position(rank);
+    return {};
+  }
+
+  /// All ranks stand before a collective, or are through.
+  Status checkMeeting() {
+    for (int r = 0; r < ranks(); ++r)
+      if (ended(r) || node(r).op != node(0).op)
+        return makeError("rank-programs-differ",
+                         strf("rank 0 stands before %s, rank %d %s", ended(0) ? "its end" : node(0).op.str().c_str(), r,
+                              ended(r) ? "is through" : ("before " + node(r).op.str()).c_str()));
     return {};
   }
 
@@ -92,7 +124,7 @@ struct VirtualRanks::Impl {
       const MeterScope counting(state(r).meter);
       const auto i = static_cast<std::size_t>(r);
       const Step& s = step(r);
-      if (options.observer != nullptr && descriptions[i]->communicates() && ranks() > 1)
+      if (options.observer != nullptr && ranks() > 1)
         options.observer->collective(r, node(r), begin, end,
                                      descriptions[i]->bytesSent(static_cast<std::int64_t>(results[i].element_size())),
                                      sequence);
@@ -100,10 +132,43 @@ struct VirtualRanks::Impl {
       state(r).freeAfter(s);
       nodeEnds(r);
     }
-    if (descriptions[0]->communicates()) ++sequence;
+    ++sequence;
+    for (int r = 0; r < ranks(); ++r) ++position(r);
     return {};
   }
 };
+
+namespace {
+
+/// Ranks with other local shapes may run other nodes in between; what they exchange must be the same, in the same order.
+Status sameCollectives(const Program& first, const Program& p) {
+  const auto collectives = [](const Program& program) {
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < program.nodeCount(); ++i)
+      if (program.isCollective(i)) out.push_back(i);
+    return out;
+  };
+  const auto a = collectives(first), b = collectives(p);
+  for (std::size_t k = 0; k < std::max(a.size(), b.size()); ++k) {
+    const char* reason = nullptr;
+    if (k >= a.size() || k >= b.size() || first.node(a[k]).op != p.node(b[k]).op) {
+      reason = "is another one";
+    } else {
+      const Redistribution& x = first.impl().redistributions[static_cast<std::size_t>(first.impl().steps[a[k]].sp)];
+      const Redistribution& y = p.impl().redistributions[static_cast<std::size_t>(p.impl().steps[b[k]].sp)];
+      if (x.gather_dim == y.gather_dim && x.scatter_dim == y.scatter_dim && x.gather_blocks == y.gather_blocks &&
+          x.scatter_blocks == y.scatter_blocks)
+        continue;
+      reason = "has other dimensions or blocks";
+    }
+    Error error = makeError("rank-programs-differ", strf("collective %zu %s on rank %d than on rank 0", k, reason, p.options().rank));
+    if (k < a.size()) error.node = "%" + first.node(a[k]).name;
+    return error;
+  }
+  return {};
+}
+
+}  // namespace
 
 VirtualRanks::VirtualRanks() : impl_(std::make_unique<Impl>()) { installCountingAllocator(); }
 VirtualRanks::~VirtualRanks() = default;
@@ -112,33 +177,14 @@ VirtualRanks& VirtualRanks::operator=(VirtualRanks&&) noexcept = default;
 
 Result<VirtualRanks> VirtualRanks::create(std::vector<std::shared_ptr<const Program>> programs) {
   if (programs.empty()) return makeError("program-invalid", "no program");
-  const Program& first = *programs.front();
   VirtualRanks all;
-  all.impl_->nodes = first.nodeCount();
   for (std::size_t r = 0; r < programs.size(); ++r) {
     const Program& p = *programs[r];
     if (p.options().rank != static_cast<int>(r) || p.options().ranks != static_cast<int>(programs.size()))
       return makeError("program-invalid", strf("program %zu is that of rank %d of %d", r, p.options().rank, p.options().ranks));
-    const std::size_t common = std::min(p.nodeCount(), first.nodeCount());
-    for (std::size_t i = 0; i <= common; ++i) {
-      if (i == common && p.nodeCount() == first.nodeCount()) break;
-      if (i < common && p.node(i).op == first.node(i).op) continue;
-      Error error = makeError("rank-programs-differ",
-                              strf("node %zu is %s on rank 0 and %s on rank %zu", i,
-                                   i < first.nodeCount() ? first.node(i).op.str().c_str() : "missing",
-                                   i < p.nodeCount() ? p.node(i).op.str().c_str() : "missing", r));
-      if (i < first.nodeCount()) error.node = "%" + first.node(i).name;
-      return error;
-    }
-    for (std::size_t k = 0; k < first.impl().redistributions.size(); ++k) {
-      const Redistribution& a = first.impl().redistributions[k];
-      const Redistribution& b = p.impl().redistributions[k];
-      if (a.gather_dim == b.gather_dim && a.scatter_dim == b.scatter_dim && a.gather_blocks == b.gather_blocks &&
-          a.scatter_blocks == b.scatter_blocks)
-        continue;
-      return makeError("rank-programs-differ", strf("redistribution %zu has other dimensions or blocks on rank %zu than on rank 0", k, r));
-    }
+    SP_TRY(sameCollectives(*programs.front(), p));
   }
+  all.impl_->positions.assign(programs.size(), 0);
   for (auto& program : programs) all.impl_->states.push_back(std::make_unique<RankState>(std::move(program)));
   return all;
 }
@@ -160,7 +206,7 @@ Status VirtualRanks::bind(const std::vector<TensorBag>& states) {
 Status VirtualRanks::begin(const TensorBag& inputs, const StepOptions& options) {
   impl_->stop();
   impl_->options = options;
-  impl_->position = 0;
+  impl_->positions.assign(static_cast<std::size_t>(ranks()), 0);
   const c10::InferenceMode inference;
   for (int r = 0; r < ranks(); ++r) {
     if (auto status = impl_->state(r).begin(inputs); !status) {
@@ -169,6 +215,9 @@ Status VirtualRanks::begin(const TensorBag& inputs, const StepOptions& options) 
     }
   }
   seedStep(impl_->state(0).program(), options);
+  impl_->generators.assign(static_cast<std::size_t>(ranks()), {});
+  if (impl_->state(0).program().hasRandomNodes())
+    for (auto& g : impl_->generators) g = at::detail::getDefaultCPUGenerator().get_state();
   if (options.observer != nullptr)
     for (int r = 0; r < ranks(); ++r) {
       impl_->state(r).meter.setObserver(options.observer, r);
@@ -178,20 +227,29 @@ Status VirtualRanks::begin(const TensorBag& inputs, const StepOptions& options) 
   return {};
 }
 
-bool VirtualRanks::done() const { return impl_->position >= impl_->nodes; }
-std::size_t VirtualRanks::position() const { return impl_->position; }
+bool VirtualRanks::done() const {
+  for (int r = 0; r < ranks(); ++r)
+    if (!impl_->ended(r)) return false;
+  return true;
+}
+std::size_t VirtualRanks::position(int rank) const { return impl_->position(rank); }
 
 Status VirtualRanks::stepNode() {
   if (!impl_->running || done()) return makeError("program-invalid", "there is no node to run");
   const c10::InferenceMode inference;
   Status status = impl_->options.cancel.check();
-  if (status) status = impl_->step(0).sp < 0 ? impl_->runCompute() : impl_->runRedistribution();
-  if (!status) {
-    impl_->stop();
-    return status;
+  bool alone = false;
+  for (int r = 0; status && r < ranks(); ++r) {
+    if (impl_->ended(r) || impl_->meets(r)) continue;
+    alone = true;
+    status = impl_->runAlone(r);
   }
-  ++impl_->position;
-  return {};
+  if (status && !alone) {
+    status = impl_->checkMeeting();
+    if (status) status = impl_->runRedistribution();
+  }
+  if (!status) impl_->stop();
+  return status;
 }
 
 Result<TensorBag> VirtualRanks::value(int rank, ir::ValueId id) const {

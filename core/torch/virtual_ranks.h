@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks in one process, in lockstep: node i runs on every rank before node i+1 runs on any, and a collective is a
-// copy between the ranks' tensors. For proofs, and for stepping and looking. No libtorch in this header.
+// All ranks in one process, in lockstep: each rank runs a node, then each its next one; a rank that comes to a collective
+// waits for the others, and the collective is a copy between their tensors. Ranks of the same class of local shapes are at
+// the same node all the time. For proofs, and for stepping and looking. No libtorch in this header.
 //
 // Packing and unpacking are the same code that real ranks use; only the exchange differs. Sums are made in rank order on
 // every rank, so that all ranks get the same bits.
@@ -19,7 +20,7 @@ namespace spscope::exec {
 class VirtualRanks {
  public:
   /// One program per rank, programs[r] prepared for rank r of programs.size(). Errors: rank-programs-differ where two
-  /// programs do not have the same ops in the same order (with the first node that differs).
+  /// programs do not issue the same collectives in the same order (with the first that differs).
   static Result<VirtualRanks> create(std::vector<std::shared_ptr<const Program>> programs);
   ~VirtualRanks();
   VirtualRanks(VirtualRanks&&) noexcept;
@@ -40,9 +41,9 @@ class VirtualRanks {
   /// replicated and sliced by the program).
   Status begin(const TensorBag& inputs, const StepOptions& options = {});
   bool done() const;
-  /// Index of the node that stepNode() runs next; nodeCount() when done.
-  std::size_t position() const;
-  /// Runs the next node on every rank.
+  /// Index in the rank's program of the node that it runs next; nodeCount() when it is through.
+  std::size_t position(int rank) const;
+  /// Runs the next node of every rank that does not wait for others, or the collective that all wait for.
   Status stepNode();
   /// A value as it is now on a rank, in a bag of one tensor named after the value; "value-not-live" before it is computed
   /// and after its last use (see ProgramOptions::keep_values).

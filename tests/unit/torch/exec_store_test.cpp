@@ -97,13 +97,14 @@ TEST(Seeded, InputsFitTheModel) {
   EXPECT_EQ(*bag.values("attention_mask"), std::vector<double>(12, 1.0));
   EXPECT_EQ(*bag.scalar("num_items_in_batch"), 12.0);
   bool other_than_zero = false;
-  for (const double v : *bag.values("input_ids")) {
+  const auto ids = *bag.values("input_ids"), labels = *bag.values("labels");
+  for (const double v : ids) {
     EXPECT_GE(v, 0);
     EXPECT_LT(v, 50);
     other_than_zero = other_than_zero || v > 4;
   }
   EXPECT_TRUE(other_than_zero);
-  for (const double v : *bag.values("labels")) EXPECT_LT(v, 4);  // the classes of the loss
+  for (const double v : labels) EXPECT_LT(v, 4);  // the classes of the loss
   EXPECT_NE(*bag.values("input_ids"), *seedInputs(b.graph, 4).values("input_ids"));
   DiagnosticSink sink;
   EXPECT_TRUE(inputsFrom(b.graph, bag, sink));
