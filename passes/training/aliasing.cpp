@@ -84,7 +84,7 @@ std::optional<Part> partOf(const ir::Graph& g, const Node& view, std::string_vie
     p.drops_dim = true;
     return p;
   }
-  if (view.outputs.size() < 2) return std::nullopt;
+  if (view.outputs.size() < 2 && base != "split" && base != "split_with_sizes" && base != "chunk") return std::nullopt;
   if (!view.find("dim"))  // hsplit and its kin: the dimension that is cut
     for (ValueId out : view.outputs)
       if (out != ir::kNone)

@@ -84,7 +84,7 @@ class Functionalizer {
 
   void analyse();
   ValueId read(ValueId v);
-  Status write(ValueId v, ValueId content, std::int32_t position);
+  Status write(ValueId v, ValueId content, Symbol op, std::int32_t position);
   Status rewrite(NodeId id, std::int32_t position);
   Result<ValueId> newContent(NodeId id, ValueId self);
   void view(NodeId id, Sharing sharing);
@@ -180,7 +180,7 @@ ValueId Functionalizer::read(ValueId v) {
 }
 
 /// `v` holds `content` from here on, and so does the memory that it is a view of.
-Status Functionalizer::write(ValueId v, ValueId content, std::int32_t position) {
+Status Functionalizer::write(ValueId v, ValueId content, Symbol op, std::int32_t position) {
   const ValueId root = memory(v).root;
   const Node& writer = g_.node(at_);
   const auto find = [&](std::int32_t x) {
@@ -192,13 +192,13 @@ Status Functionalizer::write(ValueId v, ValueId content, std::int32_t position) 
     for (std::size_t other = 0; other < groups_.size(); ++other)
       if (made_at_[other] < position && last_use_[other] > position && static_cast<ValueId>(other) != root && find(static_cast<std::int32_t>(other)) == group)
         return refuse("mutation-unknown", writer,
-                      writer.op.str() + " writes into %" + g_.value(root).name + ", which may share memory with %" +
+                      op.str() + " writes into %" + g_.value(root).name + ", which may share memory with %" +
                           g_.value(static_cast<ValueId>(other)).name + " that is read later (the strides decide)");
   }
   for (const ir::Input& in : g_.inputs) {
     if (in.value != root) continue;
     if (in.kind != ir::InputKind::kBuffer)
-      return refuse("mutates-input", writer, writer.op.str() + " writes into the input " + in.name);
+      return refuse("mutates-input", writer, op.str() + " writes into the input " + in.name);
     written_inputs_.insert(root);
   }
   std::vector<ValueId> chain = {v};
@@ -296,13 +296,13 @@ Status Functionalizer::rewrite(NodeId id, std::int32_t position) {
   at_ = id;
   const Symbol op = g_.node(id).op;
   const std::string_view base = ir::baseName(op);
+  const Sharing sharing = mutates_ ? aliasing_.visit(g_.node(id)) : Sharing::kNone;
   if (base == "alias" || base == "lift_fresh") {  // a second name of the value
     same_[g_.node(id).outputs[0]] = same(firstOperand(g_.node(id)));
     changed_ = true;
     return {};
   }
   const bool mutating = ir::isMutating(op);
-  const Sharing sharing = mutates_ ? aliasing_.visit(g_.node(id)) : Sharing::kNone;
   const ValueId target = same(firstOperand(g_.node(id)));
   const bool stale_view = sharing != Sharing::kNone && target != kNone && memory(memory(target).root).version > 0;
   if (sharing == Sharing::kView) view(id, sharing);
@@ -339,8 +339,9 @@ Status Functionalizer::rewrite(NodeId id, std::int32_t position) {
   }
   if (target == kNone) return refuse("mutation-unknown", g_.node(id), op.str() + " has no operand to write into");
   memory(target);
+  changed_ = true;
   SP_ASSIGN(const ValueId content, newContent(id, memory(target).current));
-  SP_TRY(write(target, content, position));
+  SP_TRY(write(target, content, op, position));
   for (ValueId out : g_.node(id).outputs)
     if (out != kNone) same_[out] = target;
   return {};
