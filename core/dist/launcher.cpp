@@ -294,6 +294,7 @@ Error RunFailure::toError(const std::vector<RankRecord>& ranks) const {
 
 Result<RunOutcome> launch(const LaunchSpec& spec, const OnRankMessage& on_message) {
   SP_ASSIGN(RunDirectory directory, RunDirectory::create());
+  std::ofstream(requestFile(directory.path()), std::ios::binary) << spec.request;
   Supervisor supervisor(spec, on_message);
   if (Status started = supervisor.start(directory.path()); !started) {
     directory.remove();

@@ -23,6 +23,7 @@ struct LaunchSpec {
   int ranks = 1;
   int threads = 0;                   ///< per rank; 0: OMP_NUM_THREADS where set, else cores / ranks, at least 1
   std::map<std::string, std::string> environment;  ///< added to this process's
+  std::string request;               ///< what the ranks are to do, for RankReporter::request(); any bytes
   /// A rank that makes no progress (RankReporter::phase, step, note, collective) for this long has stalled. 0: never.
   /// Ranks that wait inside a collective get two seconds more: their own deadline comes first.
   std::chrono::milliseconds stall_timeout{120'000};

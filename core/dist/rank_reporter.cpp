@@ -10,6 +10,8 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "core/dist/environment.h"
 #include "core/dist/run_directory.h"
@@ -45,6 +47,12 @@ RankReporter::~RankReporter() {
   stop_ = true;
   if (watcher_.joinable()) watcher_.join();
   if (fd_ >= 0) close(fd_);
+}
+
+std::string RankReporter::request() const {
+  if (directory_.empty()) return {};
+  std::ifstream in(requestFile(directory_), std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 void RankReporter::watch() {

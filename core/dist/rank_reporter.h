@@ -41,6 +41,8 @@ class RankReporter {
   const std::string& runDirectory() const { return directory_; }
   /// The file at which the ranks of this run meet (Rendezvous::file); "" when detached.
   std::string storeFile() const { return directory_.empty() ? "" : directory_ + "/store"; }
+  /// LaunchSpec::request; "" when detached.
+  std::string request() const;
 
   // --- where the rank is; one thread; a few nanoseconds each --------------------------------------------------------
   void phase(std::string_view name) noexcept;

@@ -55,6 +55,7 @@ void RunDirectory::remove() {
 }
 
 std::string stateFile(const std::string& directory, int rank) { return strf("%s/rank%d.state", directory.c_str(), rank); }
+std::string requestFile(const std::string& directory) { return directory + "/request"; }
 std::string logFile(const std::string& directory, int rank) { return strf("%s/rank%d.log", directory.c_str(), rank); }
 
 std::vector<std::string> lastLines(const std::string& path, std::size_t count) {

@@ -23,6 +23,7 @@ class RunDirectory {
 };
 
 std::string stateFile(const std::string& directory, int rank);
+std::string requestFile(const std::string& directory);
 std::string logFile(const std::string& directory, int rank);
 /// The last lines of a file, oldest first; an unfinished last line counts. Reads at most the last 64 KiB.
 std::vector<std::string> lastLines(const std::string& path, std::size_t count);

@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/version.h>
 
 #include <cstring>
 #include <numeric>
@@ -378,6 +379,8 @@ class GlooCollectives final : public Collectives {
 };
 
 }  // namespace
+
+std::string libtorchVersion() { return TORCH_VERSION; }
 
 Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at) {
   if (at.size < 1 || at.rank < 0 || at.rank >= at.size)

@@ -45,4 +45,7 @@ struct Rendezvous {
 /// collective-dtype. After an error the group answers every call with that error and is abandoned, not torn down.
 Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at);
 
+/// "2.15.0": of the libtorch that this program was built with; all ranks must have the same.
+std::string libtorchVersion();
+
 }  // namespace spscope::dist

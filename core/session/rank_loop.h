@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop of one rank that is a process: open, compile, meet, agree, load, step. The same for ranks of our
+// launcher and for those of torchrun, Slurm and Open MPI.
+#pragma once
+
+#include "core/dist/c10d/gloo.h"
+#include "core/dist/rank_reporter.h"
+#include "core/session/run_wire.h"
+
+namespace spscope::session {
+
+struct RankPlace {
+  dist::RankReporter& reporter;   ///< told where the rank is
+  dist::Rendezvous meet;          ///< rank, size and place; the rest is filled in
+  std::string transport = "gloo"; ///< or "nccl"
+};
+
+struct RankTraining {
+  RankFigures figures;
+  std::vector<RankFigures> of_all;   ///< every rank's, where `gather` was set
+  CompileOutcome compiled;
+};
+
+/// Error nothing-sharded (kRefused) where all ranks would compute everything, unless that was asked for.
+Status checkSharded(const CompileOutcome& compiled, const RunRequest& what);
+
+/// Trains to the end. `on_step` is called on every rank. After cancellation rank 0 saves the last finished step (where a
+/// folder is given) and the error is `cancelled`.
+Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Request& request, const OnStep& on_step, bool gather);
+
+}  // namespace spscope::session

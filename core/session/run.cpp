@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "core/base/log.h"
+#include "core/base/strings.h"
+#include "core/dist/environment.h"
+#include "core/dist/launcher.h"
+#include "core/dist/nccl_loader.h"
+#include "core/session/rank_loop.h"
+#include "core/session/run_virtual.h"
+#include "core/torch/capture.h"
+
+namespace spscope::session {
+namespace {
+
+/// The headless program beside this one (the window starts ranks, too), or this one.
+std::string rankProgram() {
+  std::error_code failed;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::filesystem::path beside = self.parent_path() / "spscope";
+  return std::filesystem::exists(beside, failed) ? beside.string() : self.string();
+}
+
+Status checkTransport(const RunRequest& what) {
+  if (what.ranks == "virtual" || what.ranks == "gloo") return {};
+  if (what.ranks == "nccl") {
+    SP_TRY(dist::cudaDevices());
+    return makeError("nccl-unavailable", "a CUDA driver answers, but this version runs programs on the CPU only");
+  }
+  Error error = makeError("usage", "--ranks " + what.ranks + " is unknown", Outcome::kUsage);
+  error.legal = "--ranks virtual, gloo or nccl";
+  return error;
+}
+
+void fillPredictions(RunOutcome& out, const passes::Settings& settings) {
+  const auto services = exec::makeOpServices();
+  passes::LivenessOptions options;
+  options.services = services.get();
+  options.threads = settings.threads;
+  options.optimizer = settings.optimizer;
+  std::vector<std::int64_t> of_class;
+  for (const auto& program : out.compiled.compiled.programs) of_class.push_back(passes::predictMemory(*program, options).peak);
+  for (const int c : out.compiled.compiled.class_of_rank)
+    out.predicted_peak_bytes.push_back(c == ir::kNone ? 0 : of_class[static_cast<std::size_t>(c)]);
+  for (const CollectiveTotal& t : out.compiled.figures.collectives) out.comm_bytes += t.bytes;
+}
+
+dist::Message warningMessage(const Diagnostic& d) {
+  return {"warning", {{"code", d.code}, {"message", d.message}, {"node", d.node}, {"source", d.source}, {"remedy", d.remedy}}};
+}
+
+/// Ranks as processes of our own.
+Status runHere(const RunRequest& what, const Request& request, const OnStep& on_step, RunOutcome& out) {
+  std::set<std::string> said;
+  for (const Diagnostic& d : request.diagnostics->all()) said.insert(d.code + d.message);
+  dist::LaunchSpec spec;
+  spec.program = what.program.empty() ? rankProgram() : what.program;
+  spec.arguments = {"rank"};
+  spec.ranks = what.settings.sp;
+  spec.threads = what.settings.threads;
+  spec.request = toMessage(what).encode();
+  spec.stall_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(2e3 * what.timeout_seconds));
+  // A rank that saves on its way out needs the time to do so.
+  if (!what.save_to.empty()) spec.grace = std::max(spec.grace, std::chrono::milliseconds(60'000));
+  spec.cancel = request.cancel;
+  out.peak_bytes.assign(static_cast<std::size_t>(spec.ranks), 0);
+  out.comm_ns = out.peak_bytes;
+  request.report("start ranks", 0, spec.ranks);
+  SP_ASSIGN(const dist::RunOutcome run, dist::launch(spec, [&](int rank, const dist::Message& m) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (m.kind == "figures") {
+      const RankFigures f = figuresFrom(m);
+      out.peak_bytes[r] = f.peak_bytes;
+      out.comm_ns[r] = f.comm_ns;
+    }
+    if (rank != 0) return;
+    if (m.kind == "figures" || m.kind == "saved") out.saved_to = m.at("saved_to");
+    if (m.kind == "warning" && said.insert(m.at("code") + m.at("message")).second)
+      request.diagnostics->warn(m.at("code"), m.at("message"), m.at("node"), m.at("source"), m.at("remedy"));
+    if (m.kind == "step") {
+      out.steps.push_back(stepFrom(m));
+      request.report("step", static_cast<std::int64_t>(out.steps.size()), what.steps);
+      if (on_step) on_step(out.steps.back());
+    }
+  }));
+  out.cancelled = run.cancelled;
+  if (!run.failure) return {};
+  // Before the first step a rank may have a reason to refuse (a batch of another shape): that is no failure of the run.
+  if (out.steps.empty() && run.failure->error.outcome == Outcome::kRefused && run.failure->signal == 0) return run.failure->error;
+  out.failure = RankFailure{run.failure->rank, run.failure->node, run.failure->toError(run.ranks), run.failure->log};
+  return {};
+}
+
+/// This process is one rank of an existing launch.
+Result<RunOutcome> runLaunched(const RunRequest& what, const Request& request, const OnStep& on_step) {
+  SP_ASSIGN(const dist::LaunchedRank at, dist::launchedRank());
+  SP_TRY(dist::checkWorld(what.settings.sp, what.settings.dp, at.size));
+  log::setPrefix(strf("rank %d", at.rank));
+  const auto reporter = dist::RankReporter::detached(at.rank, at.size);
+  RankPlace place{*reporter, {}, what.ranks};
+  place.meet.rank = at.rank;
+  place.meet.size = at.size;
+  place.meet.host = at.master_addr;
+  place.meet.port = at.master_port;
+  place.meet.store_exists = at.store_exists;
+  place.meet.prefix = at.prefix;
+  RunOutcome out;
+  out.rank = at.rank;
+  auto training = trainRank(what, place, request, [&](const StepLine& line) {
+    out.steps.push_back(line);
+    if (on_step && at.rank == 0) on_step(line);
+  }, true);
+  if (!training) {
+    const Error& error = training.error();
+    if (error.outcome != Outcome::kRunFailed && error.code != "cancelled") return error;
+    out.cancelled = error.code == "cancelled";
+    const std::string node = error.node.empty() ? reporter->snapshot().node : error.node;
+    if (!out.cancelled) out.failure = RankFailure{at.rank, node, error, ""};
+    return out;
+  }
+  out.compiled = std::move(training->compiled);
+  fillPredictions(out, what.settings);
+  for (const RankFigures& f : training->of_all) {
+    out.peak_bytes.push_back(f.peak_bytes);
+    out.comm_ns.push_back(f.comm_ns);
+  }
+  out.saved_to = training->figures.saved_to;
+  return out;
+}
+
+}  // namespace
+
+Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnStep& on_step) {
+  SP_TRY(checkTransport(what));
+  if (what.launched) return runLaunched(what, request, on_step);
+  RunOutcome out;
+  // Compiled here, too: what is refused is refused before any process starts, and the figures are for the report.
+  SP_ASSIGN(const auto model, open(what.open, request));
+  CompileRequest compile_request;
+  compile_request.settings = what.settings;
+  compile_request.keep_graphs = false;
+  SP_ASSIGN(out.compiled, compile(*model, compile_request, request));
+  SP_TRY(checkSharded(out.compiled, what));
+  fillPredictions(out, what.settings);
+  SP_TRY(what.ranks == "virtual" ? runVirtual(*model, what, request, on_step, out) : runHere(what, request, on_step, out));
+  return out;
+}
+
+int rankMain() {
+  auto attached = dist::RankReporter::attach();
+  if (!attached) {
+    std::fprintf(stderr, "%s\n", attached.error().format().c_str());
+    return static_cast<int>(Outcome::kUsage);
+  }
+  dist::RankReporter& reporter = **attached;
+  log::setPrefix(strf("rank %d", reporter.rank()));
+  DiagnosticSink diagnostics;
+  Request request;
+  request.cancel = reporter.cancel();
+  request.diagnostics = &diagnostics;
+  const auto work = [&]() -> Status {
+    SP_ASSIGN(const RunRequest what, runRequestFrom(reporter.request()));
+    RankPlace place{reporter, {}, what.ranks};
+    place.meet.rank = reporter.rank();
+    place.meet.size = reporter.size();
+    place.meet.file = reporter.storeFile();
+    SP_ASSIGN(const RankTraining training, trainRank(what, place, request, [&](const StepLine& line) {
+      if (reporter.rank() == 0) reporter.send(toMessage(line));
+    }, false));
+    reporter.send(toMessage(training.figures));
+    return {};
+  };
+  Status status;
+  try {
+    status = work();
+  } catch (const std::exception& e) {  // memory that is not there, and faults of ours
+    status = makeError("internal", strf("exception: %s", split(e.what(), '\n').front().c_str()), Outcome::kRunFailed);
+  }
+  for (const Diagnostic& d : diagnostics.all())
+    if (d.severity == Severity::kWarning) reporter.send(warningMessage(d));
+  if (!status) {
+    reporter.reportError(status.error());
+    std::fprintf(stderr, "%s\n", status.error().format().c_str());
+    std::fflush(nullptr);
+    std::_Exit(1);  // no destructors: they might wait for ranks that have failed
+  }
+  reporter.done();
+  return 0;
+}
+
+}  // namespace spscope::session

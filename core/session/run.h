@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run request: N training steps on P ranks. Real ranks are processes of this program (or of an existing launch), which
+// open and compile for themselves, agree, and train; virtual ranks are all in this process.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/session/compile.h"
+
+namespace spscope::session {
+
+struct RunRequest {
+  OpenRequest open;                ///< the ranks open the model again; a stage must have been resolved to its model
+  passes::Settings settings;
+  DataRequest data;
+  std::string ranks = "gloo";      ///< "virtual", "gloo", "nccl"
+  bool launched = false;           ///< this process is one rank of torchrun, Slurm or Open MPI
+  std::int64_t steps = 1;
+  double lr = 1e-3;
+  double clip = 0.0;               ///< largest global norm of the gradients; 0: no clipping
+  std::string save_to;             ///< folder for weights and optimizer after the last step; "": nowhere
+  std::string resume;              ///< such a folder, or one step of it; "": from the model's weights
+  double timeout_seconds = 120.0;  ///< of each collective, and of the meeting of the ranks
+  bool allow_replicated = false;   ///< run even where nothing could be sharded
+  std::string program;             ///< the headless program to start as ranks; "": this one
+};
+
+struct StepLine {
+  std::int64_t step = 0;           ///< from 0; goes on counting after a resume
+  double loss = 0.0;
+  std::int64_t ns = 0;             ///< wall time of forward, backward, optimizer on rank 0; without loading the batch
+  std::int64_t comm_ns = 0;        ///< of it in collectives, waiting included
+  double gradient_norm = 0.0;      ///< before clipping; 0 when not clipping
+};
+
+/// Which rank failed first, and what is known of all.
+struct RankFailure {
+  int rank = 0;
+  std::string node;
+  Error error;                      ///< its notes hold the end of the rank's output and the table of all ranks
+  std::string log;                  ///< path of its output
+};
+
+struct RunOutcome {
+  CompileOutcome compiled;
+  std::vector<StepLine> steps;      ///< those that were finished
+  std::vector<std::int64_t> peak_bytes;            ///< per rank, measured: weights, optimizer and the step; 0: not known
+  std::vector<std::int64_t> predicted_peak_bytes;  ///< per rank
+  std::vector<std::int64_t> comm_ns;               ///< per rank, all steps
+  std::int64_t comm_bytes = 0;      ///< sent by one rank in a step
+  bool cancelled = false;
+  std::optional<RankFailure> failure;
+  std::string saved_to;             ///< the step's folder, where something was saved
+  int rank = 0;                     ///< of this process in an existing launch; only rank 0 should report
+};
+
+/// Called after each step, on the thread of run().
+using OnStep = std::function<void(const StepLine&)>;
+
+/// Errors before any step (outcome kRefused): those of open, compile and loading; nothing-sharded; nccl-unavailable;
+/// launch-env, launch-world. What goes wrong later is RunOutcome::failure.
+Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnStep& on_step = {});
+
+/// The whole of a process that run() started as a rank. Returns its exit code.
+int rankMain();
+
+}  // namespace spscope::session

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/run_wire.h"
+
+#include <cstdlib>
+
+#include "core/base/strings.h"
+
+namespace spscope::session {
+namespace {
+
+std::int64_t toInt(const std::string& text) { return std::strtoll(text.c_str(), nullptr, 10); }
+double toDouble(const std::string& text) { return std::strtod(text.c_str(), nullptr); }
+std::vector<std::string> toList(const std::string& text) { return text.empty() ? std::vector<std::string>{} : split(text, '\n'); }
+
+std::string marksText(const std::vector<std::pair<std::string, int>>& marks) {
+  std::vector<std::string> lines;
+  for (const auto& [name, dim] : marks) lines.push_back(std::to_string(dim) + ":" + name);
+  return join(lines, "\n");
+}
+
+std::vector<std::pair<std::string, int>> marksFrom(const std::string& text) {
+  std::vector<std::pair<std::string, int>> out;
+  for (const std::string& line : toList(text)) {
+    const auto colon = line.find(':');
+    if (colon != std::string::npos) out.emplace_back(line.substr(colon + 1), static_cast<int>(toInt(line)));
+  }
+  return out;
+}
+
+}  // namespace
+
+dist::Message toMessage(const RunRequest& w) {
+  dist::Message m{"run", {
+      {"path", w.open.path}, {"graph", w.open.graph_name}, {"seq", std::to_string(w.open.seq)},
+      {"batch", std::to_string(w.open.batch)}, {"dtype", w.open.dtype ? std::string(ir::longName(*w.open.dtype)) : ""},
+      {"open_marks", marksText(w.open.sequence_marks)},
+      {"sp", std::to_string(w.settings.sp)}, {"dp", std::to_string(w.settings.dp)}, {"device", w.settings.device},
+      {"save", w.settings.save}, {"threads", std::to_string(w.settings.threads)}, {"optimizer", w.settings.optimizer},
+      {"marks", marksText(w.settings.sequence_marks)}, {"settings_seq", std::to_string(w.settings.seq)},
+      {"settings_batch", std::to_string(w.settings.batch)},
+      {"inputs", join(w.data.inputs, "\n")}, {"seed", std::to_string(w.data.seed)},
+      {"seed_weights", w.data.seed_weights ? std::to_string(*w.data.seed_weights) : ""},
+      {"ranks", w.ranks}, {"steps", std::to_string(w.steps)}, {"lr", formatDouble(w.lr)}, {"clip", formatDouble(w.clip)},
+      {"replicated", w.allow_replicated ? "1" : ""}, {"save_to", w.save_to}, {"resume", w.resume}, {"timeout", formatDouble(w.timeout_seconds)}}};
+  return m;
+}
+
+Result<RunRequest> runRequestFrom(const std::string& text) {
+  const auto decoded = dist::Message::decode(text);
+  if (!decoded || decoded->kind != "run")
+    return makeError("internal", "a rank was started without a request that it understands", Outcome::kRunFailed);
+  const dist::Message& m = *decoded;
+  RunRequest w;
+  w.open.path = m.at("path");
+  w.open.graph_name = m.at("graph");
+  w.open.seq = toInt(m.at("seq"));
+  w.open.batch = toInt(m.at("batch"));
+  if (!m.at("dtype").empty()) w.open.dtype = ir::parseDType(m.at("dtype"));
+  w.open.sequence_marks = marksFrom(m.at("open_marks"));
+  w.settings.sp = static_cast<int>(toInt(m.at("sp")));
+  w.settings.dp = static_cast<int>(toInt(m.at("dp")));
+  w.settings.device = m.at("device");
+  w.settings.save = m.at("save");
+  w.settings.threads = static_cast<int>(toInt(m.at("threads")));
+  w.settings.optimizer = m.at("optimizer");
+  w.settings.sequence_marks = marksFrom(m.at("marks"));
+  w.settings.seq = toInt(m.at("settings_seq"));
+  w.settings.batch = toInt(m.at("settings_batch"));
+  w.data.inputs = toList(m.at("inputs"));
+  w.data.seed = std::strtoull(m.at("seed").c_str(), nullptr, 10);
+  if (!m.at("seed_weights").empty()) w.data.seed_weights = std::strtoull(m.at("seed_weights").c_str(), nullptr, 10);
+  w.ranks = m.at("ranks");
+  w.steps = toInt(m.at("steps"));
+  w.lr = toDouble(m.at("lr"));
+  w.clip = toDouble(m.at("clip"));
+  w.allow_replicated = m.at("replicated") == "1";
+  w.save_to = m.at("save_to");
+  w.resume = m.at("resume");
+  w.timeout_seconds = toDouble(m.at("timeout"));
+  return w;
+}
+
+dist::Message toMessage(const StepLine& s) {
+  return {"step", {{"step", std::to_string(s.step)}, {"loss", formatDouble(s.loss)}, {"ns", std::to_string(s.ns)},
+                   {"comm_ns", std::to_string(s.comm_ns)}, {"norm", formatDouble(s.gradient_norm)}}};
+}
+
+StepLine stepFrom(const dist::Message& m) {
+  return {toInt(m.at("step")), toDouble(m.at("loss")), toInt(m.at("ns")), toInt(m.at("comm_ns")), toDouble(m.at("norm"))};
+}
+
+dist::Message toMessage(const RankFigures& f) {
+  return {"figures", {{"peak_bytes", std::to_string(f.peak_bytes)}, {"comm_ns", std::to_string(f.comm_ns)}, {"saved_to", f.saved_to}}};
+}
+
+RankFigures figuresFrom(const dist::Message& m) { return {toInt(m.at("peak_bytes")), toInt(m.at("comm_ns")), m.at("saved_to")}; }
+
+}  // namespace spscope::session

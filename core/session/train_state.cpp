@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/train_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/strings.h"
+#include "core/torch/tensor_store.h"
+
+namespace spscope::session {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kWeights = "weights.safetensors";
+constexpr const char* kOptimizer = "optimizer.safetensors";
+constexpr const char* kLatest = "latest";
+
+Error unwritable(const fs::path& path, const std::error_code& why) {
+  return makeError("file-unwritable", path.string() + ": " + why.message(), Outcome::kRunFailed);
+}
+
+/// FOLDER itself where it is one step, else the newest of its steps.
+Result<fs::path> stepFolder(const std::string& folder) {
+  std::error_code ignored;
+  if (fs::exists(fs::path(folder) / kWeights, ignored)) return fs::path(folder);
+  std::string name;
+  std::getline(std::ifstream(fs::path(folder) / kLatest) >> std::ws, name);
+  const fs::path step = fs::path(folder) / name;
+  if (name.empty() || name.find('/') != std::string::npos || !fs::exists(step / kWeights, ignored))
+    return makeError("resume-missing", folder + " holds no saved step");
+  return step;
+}
+
+}  // namespace
+
+Result<TrainState> TrainState::create(const Model& model, const RunRequest& what, const Request& request) {
+  TrainState out;
+  out.graph_ = model.graph;
+  SP_ASSIGN(out.weights_, loadState(model, what.data, request));
+  std::vector<std::string> trainable;
+  for (const ir::Input& input : model.graph->inputs)
+    if (input.kind == ir::InputKind::kParameter && input.trainable) trainable.push_back(input.name);
+  exec::OptimizerOptions options;
+  options.kind = exec::parseOptimizer(what.settings.optimizer).value_or(options.kind);
+  options.lr = what.lr;
+  options.clip = what.clip;
+  fs::path from;
+  if (!what.resume.empty()) {
+    SP_ASSIGN(from, stepFolder(what.resume));
+    SP_TRY(out.resume(from.string()));
+  }
+  SP_ASSIGN(exec::Optimizer optimizer, exec::Optimizer::create(options, out.weights_, trainable));
+  if (!from.empty()) {
+    SP_ASSIGN(const exec::TensorBag states, exec::loadBag((from / kOptimizer).string()));
+    SP_TRY(optimizer.restore(states));
+  }
+  out.optimizer_ = std::make_unique<exec::Optimizer>(std::move(optimizer));
+  return out;
+}
+
+Status TrainState::resume(const std::string& folder) {
+  SP_ASSIGN(const exec::TensorBag saved, exec::loadBag((fs::path(folder) / kWeights).string()));
+  for (const std::string& name : weights_.names()) {
+    SP_ASSIGN(const exec::TensorBag::Entry mine, weights_.entry(name));
+    const auto theirs = saved.entry(name);
+    if (!theirs) {
+      // Constants are the graph's own and are not saved.
+      const auto input = std::find_if(graph_->inputs.begin(), graph_->inputs.end(), [&](const ir::Input& i) { return i.name == name; });
+      if (input != graph_->inputs.end() && input->kind == ir::InputKind::kConstant) continue;
+      return makeError("resume-mismatch", folder + " has no tensor " + name + " of this model");
+    }
+    if (theirs->dtype != mine.dtype || theirs->shape != mine.shape)
+      return makeError("resume-mismatch",
+                       strf("%s in %s is %s [%s], this model's is %s [%s]", name.c_str(), folder.c_str(),
+                            std::string(ir::longName(theirs->dtype)).c_str(),
+                            join(std::vector<std::int64_t>(theirs->shape.begin(), theirs->shape.end()), ", ").c_str(),
+                            std::string(ir::longName(mine.dtype)).c_str(),
+                            join(std::vector<std::int64_t>(mine.shape.begin(), mine.shape.end()), ", ").c_str()));
+    SP_TRY(weights_.share(saved, name));
+  }
+  return {};
+}
+
+Result<std::string> TrainState::save(const std::string& folder) const {
+  const std::string name = strf("step-%06lld", static_cast<long long>(stepsMade()));
+  const fs::path step = fs::path(folder) / name, partial = fs::path(folder) / (name + ".partial");
+  std::error_code failed;
+  fs::create_directories(partial, failed);
+  if (failed) return unwritable(partial, failed);
+  exec::TensorBag saved;
+  for (const ir::Input& input : graph_->inputs)
+    if (input.kind == ir::InputKind::kParameter || input.kind == ir::InputKind::kBuffer) SP_TRY(saved.share(weights_, input.name));
+  SP_TRY(exec::saveBag(exec::withAliases(*graph_, saved), (partial / kWeights).string()));
+  SP_TRY(exec::saveBag(optimizer_->states(), (partial / kOptimizer).string()));
+  fs::remove_all(step, failed);  // of an earlier run; ours to replace, by its name
+  fs::rename(partial, step, failed);
+  if (failed) return unwritable(step, failed);
+  const fs::path latest = fs::path(folder) / kLatest, next = fs::path(folder) / (std::string(kLatest) + ".partial");
+  std::ofstream(next) << name << "\n";
+  fs::rename(next, latest, failed);
+  if (failed) return unwritable(latest, failed);
+  return step.string();
+}
+
+}  // namespace spscope::session
