@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/ir/op_traits.h"
+
 namespace spscope::ir {
 
 const Attribute* Node::find(Symbol argument) const {
@@ -117,8 +119,7 @@ int Graph::removeDeadNodes() {
   kept.reserve(order.size());
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const Node& n = node(*it);
-    const std::string_view base = baseName(n.op);
-    bool needed = base.size() > 1 && base.back() == '_' && base.substr(0, 1) != "_";  // in-place: has an effect
+    bool needed = isMutating(n.op);  // has an effect whoever reads the result
     for (ValueId v : n.outputs) needed = needed || (v != kNone && live[static_cast<std::size_t>(v)]);
     if (!needed) continue;
     forEachUse(n, [&](const Use& use) { live[static_cast<std::size_t>(use.value)] = true; });
