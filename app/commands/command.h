@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a command is: flags to declare, and a run that fills a report. A new command is a class here and a line in
+// commands.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/report.h"
+#include "core/session/model.h"
+
+namespace spscope::app {
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual std::string name() const = 0;
+  virtual std::string summary() const = 0;   ///< one line
+  virtual std::string examples() const = 0;  ///< shown below the help
+  virtual void declare(CLI::App& command) = 0;
+  /// Exit code 0 or 1; everything else is an error. The report holds what was found so far in either case.
+  virtual Result<int> run(Report& report, const session::Request& request) = 0;
+};
+
+/// In the order in which help shows them.
+std::vector<std::unique_ptr<Command>> allCommands();
+
+std::unique_ptr<Command> makeInspect();
+std::unique_ptr<Command> makeCompile();
+std::unique_ptr<Command> makeVerify();
+std::unique_ptr<Command> makeRun();
+std::unique_ptr<Command> makeDiff();
+std::unique_ptr<Command> makeExplain();
+
+}  // namespace spscope::app

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/commands/command.h"
+
+namespace spscope::app {
+
+std::vector<std::unique_ptr<Command>> allCommands() {
+  std::vector<std::unique_ptr<Command>> out;
+  out.push_back(makeInspect());
+  out.push_back(makeCompile());
+  out.push_back(makeVerify());
+  out.push_back(makeRun());
+  out.push_back(makeDiff());
+  out.push_back(makeExplain());
+  return out;
+}
+
+}  // namespace spscope::app

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// spscope compile: the pass pipeline, without running anything.
+#include <filesystem>
+
+#include "app/commands/command.h"
+#include "app/commands/compile_report.h"
+#include "app/options.h"
+#include "core/base/strings.h"
+#include "core/session/stage.h"
+
+namespace spscope::app {
+namespace {
+
+class Compile : public Command {
+ public:
+  std::string name() const override { return "compile"; }
+  std::string summary() const override { return "turn a graph into each rank's training step; shows every stage"; }
+  std::string examples() const override {
+    return "  spscope compile model.pt2 --sp 4\n"
+           "  spscope compile model.pt2 --sp 8 --seq 131072 --stages stages/   every stage as text\n"
+           "  spscope compile model.pt2 --save all --json plan.json";
+  }
+  void declare(CLI::App& command) override {
+    model_.declare(command);
+    flags_.declare(command);
+    command.add_option("--stages", stages_, "write every stage into this folder")->type_name("DIR");
+  }
+
+  Result<int> run(Report& report, const session::Request& request) override {
+    report.setModel(model_.path);
+    SP_ASSIGN(session::OpenRequest what, model_.request());
+    SP_ASSIGN(what, session::resolveStage(what));
+    SP_ASSIGN(const auto model, session::open(what, request));
+    session::CompileRequest compile;
+    SP_ASSIGN(compile.settings, flags_.settings(model_));
+    compile.keep_graphs = !stages_.empty();
+    compile.reproducer_dir = (std::filesystem::temp_directory_path() / "spscope").string();
+    SP_ASSIGN(const session::CompileOutcome outcome, session::compile(*model, compile, request));
+    report.stopClock();
+    addCompileJson(report.json, outcome);
+    report.page.line(strf("%s on %d ranks, sequence %lld, batch %lld, %s", model->display_name.c_str(), compile.settings.sp,
+                          static_cast<long long>(model->imported->seq), static_cast<long long>(model->imported->batch),
+                          std::string(ir::longName(model->working_dtype)).c_str()));
+    addCompilePage(report.page, outcome, compile.settings);
+    if (!stages_.empty()) {
+      SP_ASSIGN(const auto written, session::writeStages(*model, compile.settings, outcome.compiled, stages_));
+      report.json["files"] = written;
+      report.page.line(strf("%zu stages written to %s", written.size(), stages_.c_str()));
+    }
+    return 0;
+  }
+
+ private:
+  ModelFlags model_;
+  CompileFlags flags_;
+  std::string stages_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> makeCompile() { return std::make_unique<Compile>(); }
+
+}  // namespace spscope::app

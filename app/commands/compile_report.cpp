@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/commands/compile_report.h"
+
+#include <algorithm>
+
+#include "core/base/strings.h"
+
+namespace spscope::app {
+namespace {
+
+double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+/// The memory report of the program whose figures are shown: the class with the highest predicted peak.
+const passes::MemoryReport* shownReport(const session::CompileOutcome& outcome) {
+  const auto& all = outcome.compiled.memory;
+  if (all.empty()) return nullptr;
+  return &*std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.choice().peak_bytes < b.choice().peak_bytes;
+  });
+}
+
+std::string count(std::int64_t n) { return std::to_string(n); }
+
+}  // namespace
+
+void addCompileJson(Json& json, const session::CompileOutcome& outcome) {
+  const session::CompileFigures& f = outcome.figures;
+  json["plan_hash"] = outcome.compiled.plan_hash;
+  json["sharded"] = outcome.sharded;
+  json["stages"] = Json::array();
+  for (const passes::StageRecord& s : outcome.compiled.stages) {
+    Json stage = {{"name", s.name},   {"seconds", seconds(s.ns)},     {"changed", s.changed_nodes},
+                  {"nodes", s.nodes}, {"peak_bytes", s.peak_bytes}, {"comm_bytes", s.comm_bytes}};
+    if (!s.statistics.empty()) stage["statistics"] = s.statistics;
+    json["stages"].push_back(std::move(stage));
+  }
+  json["collectives"] = Json::array();
+  for (const auto& c : f.collectives)
+    json["collectives"].push_back({{"kind", c.kind}, {"count", c.count}, {"bytes", c.bytes}});
+  json["expected_all_to_all"] = f.expected_all_to_all;
+  json["inserted_all_to_all"] = f.inserted_all_to_all;
+  json["gathers"] = Json::array();
+  for (const auto& g : f.gathers)
+    json["gathers"].push_back({{"node", plainNode(g.node)}, {"source", g.source}, {"reason", g.reason}});
+  json["saved"] = {{"tensors", f.saved_tensors}, {"bytes", f.saved_bytes}};
+  json["recomputed"] = {{"nodes", f.recomputed_nodes},
+                        {"collectives", f.recomputed_collectives},
+                        {"attention", f.recomputed_attention},
+                        {"matmul", f.recomputed_matmul}};
+  Json memory = Json::object();
+  for (std::size_t c = 0; c < passes::kMemoryClasses; ++c)
+    memory[std::string(passes::memoryClassName(static_cast<passes::MemoryClass>(c)))] = f.memory.at_peak[c];
+  memory["peak"] = f.memory.peak;
+  memory["working_peak"] = f.memory.working_peak;
+  memory["step_peak"] = f.memory.stepPeak();
+  memory["node"] = f.peak_node;
+  memory["source"] = f.peak_source;
+  json["memory"] = std::move(memory);
+  json["largest_values"] = Json::array();
+  for (const auto& [node, bytes] : f.largest_values)
+    json["largest_values"].push_back({{"node", node}, {"bytes", bytes}});
+  json["curve"] = Json::array();
+  if (const passes::MemoryReport* report = shownReport(outcome)) {
+    const auto point = [&](const passes::SavingPoint& p, bool chosen) {
+      json["curve"].push_back({{"peak_bytes", p.peak_bytes}, {"recompute_flops", p.recompute_flops},
+                               {"recompute_seconds", seconds(p.recompute_ns)}, {"price", p.price},
+                               {"saved_bytes", p.saved_bytes}, {"working_peak", p.working_peak},
+                               {"recompute_nodes", p.recompute_nodes}, {"recompute_matmuls", p.recompute_matmuls},
+                               {"chosen", chosen}});
+    };
+    for (std::size_t i = 0; i < report->points.size(); ++i) point(report->points[i], static_cast<int>(i) == report->chosen);
+    point(report->save_all, report->chosen < 0);
+  }
+  json["scaling"] = outcome.scaling;
+}
+
+void addCompilePage(Page& page, const session::CompileOutcome& outcome, const passes::Settings& settings) {
+  const session::CompileFigures& f = outcome.figures;
+  page.heading("Stages");
+  std::vector<std::vector<std::string>> rows{{"stage", "time", "changed", "nodes", "sent per rank", "peak per rank"}};
+  for (const passes::StageRecord& s : outcome.compiled.stages)
+    rows.push_back({s.name, formatNs(s.ns), count(s.changed_nodes), count(s.nodes),
+                    s.comm_bytes ? formatBytes(s.comm_bytes) : "-", s.peak_bytes ? formatBytes(s.peak_bytes) : "-"});
+  page.table(std::move(rows));
+  page.line("plan " + outcome.compiled.plan_hash);
+
+  page.heading("Communication in one step");
+  if (f.collectives.empty()) page.line("none");
+  std::vector<std::vector<std::string>> kinds{{"collective", "times", "sent per rank"}};
+  for (const auto& c : f.collectives) kinds.push_back({c.kind, count(c.count), formatBytes(c.bytes)});
+  if (kinds.size() > 1) page.table(std::move(kinds));
+  if (settings.sp > 1)
+    page.line(strf("all-to-all in the forward: %lld of %lld expected for attention", static_cast<long long>(f.inserted_all_to_all),
+                   static_cast<long long>(f.expected_all_to_all)));
+  if (!f.gathers.empty()) {
+    page.line(strf("%zu values are gathered (right, but they do not scale):", f.gathers.size()));
+    for (std::size_t i = 0; i < f.gathers.size() && i < 10; ++i)
+      page.line("  %" + plainNode(f.gathers[i].node) + " " + f.gathers[i].source + ": " + f.gathers[i].reason);
+    if (f.gathers.size() > 10) page.line(strf("  and %zu more", f.gathers.size() - 10));
+  }
+
+  page.heading("Memory of one rank, predicted");
+  std::vector<std::vector<std::string>> classes{{"class", "at the peak"}};
+  for (std::size_t c = 0; c < passes::kMemoryClasses; ++c)
+    classes.push_back({std::string(passes::memoryClassName(static_cast<passes::MemoryClass>(c))), formatBytes(f.memory.at_peak[c])});
+  classes.push_back({"peak", formatBytes(f.memory.peak)});
+  page.table(std::move(classes));
+  if (!f.peak_node.empty())
+    page.line("peak at %" + f.peak_node + (f.peak_source.empty() ? "" : " (" + f.peak_source + ")"));
+  page.line(strf("saved for the backward: %s in %lld tensors; run again: %lld nodes (%lld matrix products, %lld attention, %lld collectives)",
+                 formatBytes(f.saved_bytes).c_str(), static_cast<long long>(f.saved_tensors),
+                 static_cast<long long>(f.recomputed_nodes), static_cast<long long>(f.recomputed_matmul),
+                 static_cast<long long>(f.recomputed_attention), static_cast<long long>(f.recomputed_collectives)));
+  if (const passes::MemoryReport* report = shownReport(outcome); report && !report->points.empty()) {
+    page.heading("What could be saved (price: bytes that a nanosecond of recomputation is worth)");
+    std::vector<std::vector<std::string>> curve{{"price", "saved", "peak", "activations + temporaries", "nodes again", "products again", ""}};
+    const auto point = [&](const passes::SavingPoint& p, bool chosen, const std::string& price) {
+      curve.push_back({price, formatBytes(p.saved_bytes), formatBytes(p.peak_bytes), formatBytes(p.working_peak),
+                       count(p.recompute_nodes), count(p.recompute_matmuls), chosen ? "<- taken" : ""});
+    };
+    for (std::size_t i = 0; i < report->points.size(); ++i)
+      point(report->points[i], static_cast<int>(i) == report->chosen, formatDouble(report->points[i].price));
+    point(report->save_all, report->chosen < 0, "-");
+    page.table(std::move(curve));
+  }
+  page.line(outcome.scaling);
+}
+
+}  // namespace spscope::app

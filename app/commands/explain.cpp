@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// spscope explain: what a code means and what to do about it.
+#include "app/commands/command.h"
+#include "core/base/codes.h"
+#include "core/base/strings.h"
+
+namespace spscope::app {
+namespace {
+
+class Explain : public Command {
+ public:
+  std::string name() const override { return "explain"; }
+  std::string summary() const override { return "what an error or warning code means, and the remedy"; }
+  std::string examples() const override {
+    return "  spscope explain archive-truncated\n"
+           "  spscope explain                               all codes";
+  }
+  void declare(CLI::App& command) override { command.add_option("CODE", code_, "the code between error[ and ]"); }
+
+  Result<int> run(Report& report, const session::Request&) override {
+    if (code_.empty()) {
+      report.json["codes"] = Json::array();
+      std::vector<std::vector<std::string>> rows{{"code", "meaning"}};
+      for (const CodeInfo& c : allCodes()) {
+        report.json["codes"].push_back({{"code", c.code}, {"meaning", c.meaning}, {"remedy", c.remedy}});
+        rows.push_back({std::string(c.code), std::string(c.meaning)});
+      }
+      report.page.table(std::move(rows));
+      return 0;
+    }
+    const CodeInfo* info = findCode(code_);
+    if (!info) {
+      std::vector<std::string> codes;
+      for (const CodeInfo& c : allCodes()) codes.emplace_back(c.code);
+      const std::string near = nearest(code_, codes);
+      Error error = makeError("usage", "there is no code " + code_ + (near.empty() ? "" : "; did you mean " + near + "?"),
+                              Outcome::kUsage);
+      error.remedy = "spscope explain lists all codes.";
+      return error;
+    }
+    report.json["code"] = info->code;
+    report.json["meaning"] = info->meaning;
+    report.json["remedy"] = info->remedy;
+    report.page.line(code_ + ": " + std::string(info->meaning));
+    report.page.line("Remedy: " + std::string(info->remedy));
+    return 0;
+  }
+
+ private:
+  std::string code_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> makeExplain() { return std::make_unique<Explain>(); }
+
+}  // namespace spscope::app

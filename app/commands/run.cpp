@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// spscope run: trains on real ranks.
+#include "core/session/run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <numeric>
+
+#include "app/commands/command.h"
+#include "app/commands/compile_report.h"
+#include "app/options.h"
+#include "core/base/strings.h"
+#include "core/session/stage.h"
+
+namespace spscope::app {
+namespace {
+
+class Run : public Command {
+ public:
+  std::string name() const override { return "run"; }
+  std::string summary() const override { return "train N steps on real ranks (processes with Gloo; or virtual ones)"; }
+  std::string examples() const override {
+    return "  spscope run model.pt2 --sp 4 --steps 10 --lr 1e-3\n"
+           "  spscope run model.pt2 --sp 2 --steps 100 --inputs batches/ --clip 1 --save-to checkpoints\n"
+           "  torchrun --nproc-per-node 4 --no-python spscope run model.pt2 --sp 4 --launched";
+  }
+  void declare(CLI::App& command) override {
+    model_.declare(command);
+    flags_.declare(command);
+    data_.declare(command);
+    command.add_option("--steps", run_.steps, "training steps")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))->capture_default_str()->type_name("N");
+    command.add_option("--lr", run_.lr, "learning rate")->check(CLI::NonNegativeNumber)->capture_default_str()->type_name("X");
+    command.add_option("--clip", run_.clip, "largest global norm of the gradients (0: no clipping)")->check(CLI::NonNegativeNumber)->capture_default_str()->type_name("X");
+    command.add_option("--ranks", run_.ranks, "virtual, gloo or nccl")->capture_default_str()->type_name("R");
+    command.add_option("--save-to", run_.save_to, "keep weights and optimizer of the last step here")->type_name("DIR");
+    command.add_option("--resume", run_.resume, "go on from what --save-to kept")->type_name("DIR");
+    command.add_option("--timeout", run_.timeout_seconds, "deadline of every collective, in seconds")->check(CLI::Range(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
+    command.add_flag("--allow-replicated", run_.allow_replicated, "run even where nothing can be sharded");
+    command.add_flag("--launched", run_.launched, "this process is one rank of torchrun, Slurm or Open MPI");
+  }
+
+  Result<int> run(Report& report, const session::Request& request) override {
+    report.setModel(model_.path);
+    SP_ASSIGN(run_.open, model_.request());
+    SP_ASSIGN(run_.open, session::resolveStage(run_.open));
+    SP_ASSIGN(run_.settings, flags_.settings(model_));
+    SP_ASSIGN(run_.data, data_.request());
+    SP_ASSIGN(const session::RunOutcome outcome, session::run(run_, request, [&](const session::StepLine& line) {
+      std::fprintf(stderr, "step %lld  loss %s  %s\n", static_cast<long long>(line.step), strf("%.6g", line.loss).c_str(),
+                   formatNs(line.ns).c_str());
+    }));
+    report.stopClock();
+    fill(report.json, outcome);
+    if (outcome.rank != 0) return outcome.failure ? Result<int>(outcome.failure->error) : Result<int>(0);
+    describe(report.page, outcome);
+    if (outcome.failure) return failure(report, *outcome.failure);
+    if (outcome.cancelled) return makeError("cancelled", strf("stopped after %zu of %lld steps", outcome.steps.size(),
+                                                              static_cast<long long>(run_.steps)), Outcome::kNo);
+    return 0;
+  }
+
+ private:
+  static std::int64_t most(const std::vector<std::int64_t>& v) { return v.empty() ? 0 : *std::max_element(v.begin(), v.end()); }
+
+  static void fill(Json& json, const session::RunOutcome& o) {
+    json["losses"] = Json::array();
+    json["step_seconds"] = Json::array();
+    json["gradient_norms"] = Json::array();
+    for (const session::StepLine& s : o.steps) {
+      json["losses"].push_back(s.loss);
+      json["step_seconds"].push_back(static_cast<double>(s.ns) / 1e9);
+      json["gradient_norms"].push_back(s.gradient_norm);
+    }
+    json["first_step"] = o.steps.empty() ? 0 : o.steps.front().step;
+    json["peak_bytes"] = o.peak_bytes;
+    json["predicted_peak_bytes"] = o.predicted_peak_bytes;
+    // Of the rank that spent most; collectives block in this version, so all of it is exposed.
+    json["comm_ns"] = most(o.comm_ns);
+    json["exposed_comm_ns"] = most(o.comm_ns);
+    json["overlap"] = most(o.comm_ns) == 0 ? Json(nullptr) : Json(0.0);
+    json["comm_bytes"] = o.comm_bytes;
+    json["cancelled"] = o.cancelled;
+    json["saved_to"] = o.saved_to;
+    addCompileJson(json["plan"], o.compiled);
+    json["plan_hash"] = o.compiled.compiled.plan_hash;
+  }
+
+  void describe(Page& page, const session::RunOutcome& o) const {
+    page.heading(strf("%zu of %lld steps on %d %s ranks", o.steps.size(), static_cast<long long>(run_.steps), run_.settings.sp,
+                      run_.ranks.c_str()));
+    std::vector<std::vector<std::string>> rows{{"step", "loss", "time", "communication"}};
+    for (std::size_t i = 0; i < o.steps.size(); ++i) {
+      if (o.steps.size() > 20 && i >= 10 && i + 10 < o.steps.size()) {  // the ends tell how it went
+        if (i == 10) rows.push_back({"...", "", "", ""});
+        continue;
+      }
+      const session::StepLine& s = o.steps[i];
+      rows.push_back({std::to_string(s.step), formatDouble(s.loss), formatNs(s.ns), formatNs(s.comm_ns)});
+    }
+    page.table(std::move(rows));
+    std::vector<std::vector<std::string>> memory{{"rank", "peak measured", "peak predicted"}};
+    for (std::size_t r = 0; r < o.peak_bytes.size(); ++r)
+      memory.push_back({std::to_string(r), o.peak_bytes[r] == 0 ? "-" : formatBytes(o.peak_bytes[r]),
+                        r < o.predicted_peak_bytes.size() && o.predicted_peak_bytes[r] > 0 ? formatBytes(o.predicted_peak_bytes[r]) : "-"});
+    page.table(std::move(memory));
+    page.line(strf("%s sent per rank and step", formatBytes(o.comm_bytes).c_str()));
+    if (!o.saved_to.empty()) page.line("saved to " + o.saved_to);
+  }
+
+  /// A failed run still reports its steps; the failure names the rank.
+  static Result<int> failure(Report& report, const session::RankFailure& f) {
+    std::fprintf(stderr, "%s\n", f.error.format().c_str());
+    report.json["failure"] = {{"rank", f.rank}, {"node", plainNode(f.node)}, {"code", f.error.code},
+                              {"message", f.error.message}, {"log", f.log}, {"notes", f.error.notes}};
+    return 4;
+  }
+
+  ModelFlags model_;
+  CompileFlags flags_;
+  DataFlags data_;
+  session::RunRequest run_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> makeRun() { return std::make_unique<Run>(); }
+
+}  // namespace spscope::app

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <thread>
+
+#include "core/base/strings.h"
+
+namespace spscope::app {
+
+void ModelFlags::declare(CLI::App& command, bool with_dtype) {
+  command.add_option("MODEL", path, "a .pt2 file of torch.export.save, or a stage saved by compile --stages")->required();
+  command.add_option("--graph", graph, "which graph, where the file holds several")->type_name("NAME");
+  command.add_option("--seq", seq, "sequence length (default: the file's)")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))->type_name("N");
+  command.add_option("--batch", batch, "batch size (default: the file's)")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))->type_name("B");
+  command.add_option("--sequence", sequence, "what is cut: an input or value and its dimension (default: dim 1 of input_ids, labels, position_ids, attention_mask)")
+      ->delimiter(',')->type_name("NAME:DIM");
+  if (with_dtype)
+    command.add_option("--dtype", dtype, "float64, float32 or bfloat16 (default: the file's)")->type_name("TYPE");
+}
+
+Result<std::vector<std::pair<std::string, int>>> ModelFlags::marks() const {
+  std::vector<std::pair<std::string, int>> out;
+  for (const std::string& mark : sequence) {
+    const std::size_t colon = mark.rfind(':');
+    int dim = 0;
+    const char* first = colon == std::string::npos ? nullptr : mark.data() + colon + 1;
+    const char* last = mark.data() + mark.size();
+    const bool number = first && first != last && std::from_chars(first, last, dim).ptr == last;
+    if (!number || colon == 0) {
+      Error error = makeError("usage", "--sequence " + mark + " is not NAME:DIM", Outcome::kUsage);
+      error.legal = "--sequence input_ids:1,labels:1";
+      return error;
+    }
+    out.emplace_back(mark.substr(0, colon), dim);
+  }
+  return out;
+}
+
+Result<session::OpenRequest> ModelFlags::request() const {
+  session::OpenRequest out;
+  out.path = path;
+  out.graph_name = graph;
+  out.seq = seq;
+  out.batch = batch;
+  SP_ASSIGN(out.sequence_marks, marks());
+  if (!dtype.empty()) {
+    out.dtype = ir::parseDType(dtype);
+    if (out.dtype != ir::DType::kF64 && out.dtype != ir::DType::kF32 && out.dtype != ir::DType::kBF16) {
+      Error error = makeError("usage", "--dtype " + dtype + " is not supported", Outcome::kUsage);
+      error.legal = "--dtype float64, float32 or bfloat16";
+      return error;
+    }
+  }
+  return out;
+}
+
+void CompileFlags::declare(CLI::App& command) {
+  command.add_option("--sp", sp, "ranks that share a sequence")->capture_default_str()->type_name("P");
+  command.add_option("--dp", dp, "replicas with different data")->capture_default_str()->type_name("P");
+  command.add_option("--device", device, "cpu or cuda: which attention kernels are chosen")->capture_default_str()->type_name("D");
+  command.add_option("--save", save, "what is kept for the backward: all or sac")->capture_default_str()->type_name("POLICY");
+  command.add_option("--optimizer", optimizer, "adamw or sgd")->capture_default_str()->type_name("O");
+  command.add_option("--threads", threads, "threads per rank (default: cores / ranks)")->check(CLI::Range(1, 4096))->type_name("N");
+}
+
+Result<passes::Settings> CompileFlags::settings(const ModelFlags& model) const {
+  passes::Settings out;
+  out.sp = sp;
+  out.dp = dp;
+  out.device = device;
+  out.save = save;
+  out.optimizer = optimizer;
+  out.seq = model.seq;
+  out.batch = model.batch;
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  out.threads = threads > 0 ? threads : std::max(1, cores / std::max(1, sp));
+  SP_ASSIGN(out.sequence_marks, model.marks());
+  return out;
+}
+
+void DataFlags::declare(CLI::App& command) {
+  command.add_option("--inputs", inputs, "a safetensors file with the graph's input names, or a folder of them (default: random)")
+      ->type_name("PATH");
+  command.add_option("--seed", seed, "of random inputs and dropout")->capture_default_str()->type_name("K");
+  command.add_option("--seed-weights", seed_weights, "random weights with this seed instead of the file's")
+      ->check(CLI::NonNegativeNumber)->type_name("K");
+}
+
+Result<session::DataRequest> DataFlags::request() const {
+  session::DataRequest out;
+  out.seed = seed;
+  if (seed_weights >= 0) out.seed_weights = static_cast<std::uint64_t>(seed_weights);
+  if (inputs.empty()) return out;
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  if (fs::is_directory(inputs, failed)) {
+    for (const auto& entry : fs::directory_iterator(inputs, failed))
+      if (entry.path().extension() == ".safetensors") out.inputs.push_back(entry.path().string());
+    std::sort(out.inputs.begin(), out.inputs.end());
+    if (out.inputs.empty()) return makeError("usage", "--inputs " + inputs + ": the folder holds no .safetensors file", Outcome::kUsage);
+  } else if (fs::exists(inputs, failed)) {
+    out.inputs.push_back(inputs);
+  } else {
+    return makeError("file-missing", "there is no file " + inputs);
+  }
+  return out;
+}
+
+}  // namespace spscope::app

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/report.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/codes.h"
+
+namespace spscope::app {
+namespace {
+
+/// Whole or not at all: a script that reads the file never sees half an object.
+bool writeFile(const std::string& path, const std::string& bytes, std::string* why) {
+  const std::string temporary = path + ".tmp";
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  out << bytes;
+  out.close();
+  std::error_code failed;
+  if (out) std::filesystem::rename(temporary, path, failed);
+  if (out && !failed) return true;
+  *why = failed ? failed.message() : "writing failed";
+  std::filesystem::remove(temporary, failed);
+  return false;
+}
+
+std::string remedyOf(const std::string& given, const std::string& code) {
+  if (!given.empty()) return given;
+  const CodeInfo* info = findCode(code);
+  return info ? std::string(info->remedy) : std::string();
+}
+
+Json errorObject(const Error& e) {
+  Json out = {{"code", e.code},     {"message", e.message}, {"node", plainNode(e.node)},
+              {"source", e.source}, {"legal", e.legal},     {"remedy", remedyOf(e.remedy, e.code)}};
+  if (!e.notes.empty()) out["notes"] = e.notes;
+  return out;
+}
+
+bool endsWith(const std::string& text, const std::string& tail) {
+  return text.size() >= tail.size() && text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
+}
+
+}  // namespace
+
+std::string plainNode(const std::string& node) { return !node.empty() && node[0] == '%' ? node.substr(1) : node; }
+
+Json Report::object() const {
+  Json out;
+  out["version"] = SPSCOPE_VERSION;
+  out["command"] = command_;
+  out["model"] = model_;
+  const auto end = stop_.time_since_epoch().count() ? stop_ : std::chrono::steady_clock::now();
+  out["seconds"] = std::chrono::duration<double>(end - start_).count();
+  Json warnings = Json::array();
+  for (const Diagnostic& d : diagnostics.all()) {
+    if (d.severity == Severity::kRemark) continue;
+    warnings.push_back({{"code", d.code}, {"message", d.message}, {"node", plainNode(d.node)}, {"source", d.source},
+                        {"remedy", remedyOf(d.remedy, d.code)}});
+  }
+  out["warnings"] = std::move(warnings);
+  for (const auto& [key, value] : json.items()) out[key] = value;
+  return out;
+}
+
+int Report::finish(int code) {
+  std::string warnings;
+  for (const Diagnostic& d : diagnostics.all()) {
+    if (d.severity == Severity::kRemark) continue;
+    warnings += "warning[" + d.code + "]: " + d.message;
+    if (!d.node.empty() || !d.source.empty())
+      warnings += " (" + plainNode(d.node) + (d.node.empty() || d.source.empty() ? "" : ", ") + d.source + ")";
+    const std::string remedy = remedyOf(d.remedy, d.code);
+    warnings += remedy.empty() ? "\n" : "\n  remedy: " + remedy + "\n";
+  }
+  std::fputs(warnings.c_str(), stderr);
+  const bool json_to_stdout = json_path_ == "-";
+  std::fputs(page.text().c_str(), json_to_stdout ? stderr : stdout);
+  std::string why;
+  const auto lost = [&](const std::string& path) {
+    std::fprintf(stderr, "error[file-unwritable]: %s: %s\n", path.c_str(), why.c_str());
+    if (code == 0) code = 1;
+  };
+  if (!page_path_.empty()) {
+    const std::string title = "spscope " + command_ + (model_.empty() ? "" : " " + std::filesystem::path(model_).filename().string());
+    if (!writeFile(page_path_, endsWith(page_path_, ".html") ? page.html(title) : page.markdown(title), &why)) lost(page_path_);
+  }
+  if (!json_path_.empty()) {
+    // Names of files may hold any bytes: what is no UTF-8 is replaced rather than losing the object.
+    const std::string text = object().dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    if (json_to_stdout) {
+      std::fputs(text.c_str(), stdout);
+    } else if (!writeFile(json_path_, text, &why)) {
+      lost(json_path_);
+    }
+  }
+  std::fflush(stdout);
+  return code;
+}
+
+int Report::fail(const Error& error) {
+  std::fprintf(stderr, "%s\n", error.format().c_str());
+  if (error.outcome == Outcome::kRefused) {
+    json["refusals"] = Json::array({errorObject(error)});
+  } else if (error.outcome == Outcome::kRunFailed) {
+    json["failure"] = errorObject(error);
+    json["failure"]["rank"] = nullptr;  // of one process: see the note; launched runs name theirs
+    json["failure"]["log"] = "";
+  } else {
+    json["error"] = errorObject(error);
+  }
+  return finish(static_cast<int>(error.outcome));
+}
+
+}  // namespace spscope::app

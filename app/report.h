@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer of one command, in its three forms: the page for a person, the JSON object for a script, the exit code.
+// Whatever happens, one JSON object is written where --json asked for one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "app/page.h"
+#include "core/base/diagnostics.h"
+#include "core/base/result.h"
+
+namespace spscope::app {
+
+using Json = nlohmann::ordered_json;
+
+class Report {
+ public:
+  /// `json_path`: "" for none, "-" for standard output (the page then goes to standard error).
+  void setOutputs(std::string json_path, std::string page_path) {
+    json_path_ = std::move(json_path);
+    page_path_ = std::move(page_path);
+  }
+  void setCommand(std::string command) { command_ = std::move(command); }
+  void setModel(std::string model) { model_ = std::move(model); }
+
+  Page page;              ///< what the person reads
+  Json json;              ///< the command's own fields
+  DiagnosticSink diagnostics;
+
+  /// "seconds" runs from here ...
+  void startClock() { start_ = std::chrono::steady_clock::now(); }
+  /// ... to here; called again, the later end counts.
+  void stopClock() { stop_ = std::chrono::steady_clock::now(); }
+
+  /// Writes everything and returns the exit code: `code`, or 1 where it was 0 and an output could not be written.
+  int finish(int code);
+  /// Adds the error to the JSON object ("refusals", "failure" or "error"), prints it, and finishes with its exit code.
+  int fail(const Error& error);
+
+ private:
+  Json object() const;
+  std::string command_, model_, json_path_, page_path_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), stop_{};
+};
+
+/// "%node" fields of JSON bear the plain name.
+std::string plainNode(const std::string& node);
+
+}  // namespace spscope::app

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ctrl-C for commands and the window, without their including the rooms of the ranks.
+#pragma once
+
+#include "core/dist/interrupt.h"
+
+namespace spscope::session {
+
+using dist::InterruptGuard;
+
+}  // namespace spscope::session
