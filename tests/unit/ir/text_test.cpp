@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 
 #include <ctime>
+#include <fstream>
 #include <random>
+#include <sstream>
 
 #include "core/base/codes.h"
 #include "core/ir/equal.h"
+#include "core/ir/verifier.h"
 #include "tests/support/synthetic_graph.h"
 
 namespace spscope::ir {
@@ -93,6 +96,23 @@ TEST(TextForm, HeaderRoundTrips) {
   EXPECT_EQ(printGraph(back->graph, back->header), text);
   EXPECT_TRUE(isGraphText(text));
   EXPECT_FALSE(isGraphText("PK\x03\x04"));
+}
+
+TEST(TextForm, ExamplesOfTheManualAreCanonicalAndVerify) {
+  std::ostringstream page;
+  page << std::ifstream(SPSCOPE_SOURCE_DIR "/docs/ir.md").rdbuf();
+  const std::string text = page.str();
+  int examples = 0;
+  for (std::size_t at = text.find("```graph\n"); at != std::string::npos; at = text.find("```graph\n", at + 1), ++examples) {
+    const std::size_t start = at + 9, end = text.find("```\n", start);
+    const std::string example = text.substr(start, end - start);
+    const auto g = parseGraphText(example, "docs/ir.md");
+    ASSERT_TRUE(g) << g.error().message;
+    EXPECT_EQ(printGraph(g->graph, g->header), example);
+    const Status verified = verifyGraph(g->graph);
+    EXPECT_TRUE(verified) << verified.error().format();
+  }
+  EXPECT_EQ(examples, 3);
 }
 
 struct BadCase {
