@@ -33,6 +33,7 @@ struct Executor::Impl {
     for (const Step& step : state.program().impl().steps) {
       *at = &step;
       if (cancel.cancelled()) return cancel.check();
+      state.meter.setNode(step.node);  // one store: so that a peak has a name
       if (step.sp < 0)
         SP_TRY(state.run(step));
       else

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/torch/redistribution.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "core/base/strings.h"
@@ -155,40 +154,6 @@ std::int64_t Redistribution::bytesSent(std::int64_t element_size) const {
     case SpKind::kAllReduce: return 2 * whole * (ranks - 1) / ranks * element_size;
     default: return 0;
   }
-}
-
-namespace {
-/// Whether the value lies in row-major order when the node reads it. Strides are not part of the graph, so this follows
-/// the views: a transpose is not contiguous, unless it undoes the layout in which fused attention returns its result.
-bool likelyContiguous(const ir::Graph& graph, ir::ValueId id) {
-  const ir::Value& value = graph.value(id);
-  if (value.producer == ir::kNone) return true;
-  const ir::Node& node = graph.node(value.producer);
-  const std::string_view base = ir::baseName(node.op);
-  if (ir::isAttention(node.op)) return false;
-  if (base == "transpose" || base == "permute" || base == "t") {
-    const ir::ValueId self = ir::useArg(node, "self");
-    if (self == ir::kNone) return true;
-    const ir::NodeId maker = graph.value(self).producer;
-    return maker != ir::kNone && ir::isAttention(graph.node(maker).op);
-  }
-  return base != "expand" && base != "slice" && base != "select" && base != "split" && base != "split_with_sizes" &&
-         base != "chunk" && base != "unbind";
-}
-}  // namespace
-
-std::int64_t communicationBytes(const ir::Graph& graph, const ir::Node& node, int rank, int ranks) {
-  if (!isRedistribution(node.op) || !ir::isCollective(node.op)) return 0;
-  const ir::ValueId self = ir::useArg(node, "self");
-  if (self == ir::kNone) return 0;
-  const ir::Value& value = graph.value(self);
-  const auto r = describe(node, value.local, rank, ranks);
-  if (!r || r->kind == SpKind::kAllReduce) return 0;  // all_reduce: the result is a copy, reduced in place
-  const std::int64_t element = ir::sizeOf(value.dtype);
-  // The send buffer is freed before the receive buffer is unpacked, so only the larger of the two comes on top.
-  const std::int64_t send = r->packFree() && likelyContiguous(graph, self) ? 0 : ir::numel(r->input) * element;
-  const std::int64_t recv = r->unpackFree() ? 0 : ir::numel(r->output) * element;
-  return std::max(send, recv);
 }
 
 }  // namespace spscope::exec

@@ -4,8 +4,8 @@
 // Every redistribution runs in three steps: pack (this rank's elements in the order of the receiving ranks), exchange
 // (a collective over flat buffers), unpack (what came from each rank to its place). Packing or unpacking is skipped
 // where the memory is in the right order already: for an all-to-all that gathers the sequence of a batch of one, the
-// receive buffer *is* the result. communicationBytes() says what is allocated beyond the result; the predicted memory
-// curve uses it.
+// receive buffer *is* the result. The send buffer is freed before the receive buffer is unpacked, so that beyond the
+// result only the larger of the two counts; passes/memory predicts the same (packingBytes).
 #pragma once
 
 #include <cstdint>
@@ -49,9 +49,5 @@ bool isRedistribution(Symbol op);
 /// Reads an sp.* node for `rank`. `input` is the operand's local shape on that rank. Errors "sp-op" (a block list does not
 /// have one entry per rank, does not sum to the dimension, a dimension is out of range, or the shape does not fit).
 Result<Redistribution> describe(const ir::Node& node, const ir::Dims& input, int rank, int ranks);
-
-/// Bytes that executing the node allocates beyond its result while it runs (send and receive buffers), for a contiguous
-/// operand. 0 for nodes that are not sp.*.
-std::int64_t communicationBytes(const ir::Graph& graph, const ir::Node& node, int rank, int ranks);
 
 }  // namespace spscope::exec

@@ -46,11 +46,11 @@ struct VirtualRanks::Impl {
   }
 
   Status nodeBegins(int rank) {
-    if (options.observer == nullptr) return {};
     const ir::Node& n = node(rank);
+    state(rank).meter.setNode(&n);
+    if (options.observer == nullptr) return {};
     if (!options.observer->nodeBegin(rank, n, steadyNs()))
       return makeError("cancelled", "stopped by the observer", Outcome::kRunFailed);
-    state(rank).meter.setNode(&n);
     return {};
   }
   void nodeEnds(int rank) {

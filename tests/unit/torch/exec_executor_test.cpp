@@ -173,6 +173,7 @@ TEST(Memory, PeakIsWhatLivesAtOnce) {
     ASSERT_TRUE(result) << result.error().format();
     EXPECT_EQ((*result->outputs.values(result->outputs.names()[0]))[7], 32.0);
     EXPECT_EQ(result->peak_bytes, 2 * bytes);  // the input was there before
+    EXPECT_EQ(result->peak_node, executor.program().node(1).id);
     EXPECT_EQ(executor.meter().live(), bytes);  // the result still is
   }
 }
