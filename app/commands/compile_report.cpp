@@ -119,7 +119,7 @@ void addCompilePage(Page& page, const session::CompileOutcome& outcome, const pa
                        count(p.recompute_nodes), count(p.recompute_matmuls), chosen ? "<- taken" : ""});
     };
     for (std::size_t i = 0; i < report->points.size(); ++i)
-      point(report->points[i], static_cast<int>(i) == report->chosen, formatDouble(report->points[i].price));
+      point(report->points[i], static_cast<int>(i) == report->chosen, strf("%.3g", report->points[i].price));
     point(report->save_all, report->chosen < 0, "-");
     page.table(std::move(curve));
   }
