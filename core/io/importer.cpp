@@ -19,18 +19,6 @@ constexpr std::string_view kDefaultSequenceInputs[] = {"input_ids", "labels", "p
 bool isInteger(DType t) { return t == DType::kI64 || t == DType::kI32 || t == DType::kBool || t == DType::kU8 ||
                                  t == DType::kI16 || t == DType::kI8; }
 
-/// The first key of an object: signature entries say with it what they are.
-bool onlyEntry(const Json& json, std::string_view* key, Json* value) {
-  const auto object = asObject(json);
-  if (!object) return false;
-  for (const auto& e : *object) {
-    *key = e.key;
-    *value = e.value;
-    return true;
-  }
-  return false;
-}
-
 std::string_view viewField(const Json& json, std::string_view key) {
   const auto f = field(json, key);
   return f ? asText(*f).value_or("") : std::string_view();
@@ -250,7 +238,7 @@ Status Importer::addInputs() {
   for (const Json& spec : input_specs_) {
     std::string_view kind;
     Json value;
-    if (!onlyEntry(spec, &kind, &value)) return makeError("program-corrupt", "an entry of the signature cannot be read");
+    if (!readUnion(spec, &kind, &value)) return makeError("program-corrupt", "an entry of the signature cannot be read");
     if (kind == "parameter") {
       SP_TRY(addStored(value, InputKind::kParameter, "parameter_name"));
     } else if (kind == "buffer") {
@@ -324,7 +312,7 @@ Status Importer::addUserInput(const Json& argument, std::size_t position) {
   UserInput user;
   std::string_view kind;
   Json value;
-  if (!onlyEntry(argument, &kind, &value)) return makeError("program-corrupt", "a user input cannot be read");
+  if (!readUnion(argument, &kind, &value)) return makeError("program-corrupt", "a user input cannot be read");
   if (kind == "as_tensor") {
     const std::string_view key = viewField(value, "name");
     const auto meta_json = tensorMeta(key);
@@ -419,7 +407,7 @@ Status Importer::addOutputs() {
   for (const Json& spec : output_specs_) {
     std::string_view kind;
     Json value;
-    if (!onlyEntry(spec, &kind, &value)) return makeError("program-corrupt", "an output of the signature cannot be read");
+    if (!readUnion(spec, &kind, &value)) return makeError("program-corrupt", "an output of the signature cannot be read");
     const auto argument = field(value, "arg");
     if (!argument || kind == "token") continue;
     // user_output wraps a whole Argument, mutations only the value's name.

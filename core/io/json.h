@@ -91,4 +91,16 @@ inline std::string textField(const Json& e, std::string_view key) {
   return s ? std::string(*s) : std::string();
 }
 
+/// An argument is an object with one key that says what it is.
+inline bool readUnion(const Json& json, std::string_view* kind, Json* value) {
+  const auto object = asObject(json);
+  if (!object) return false;
+  for (const auto& entry : *object) {
+    *kind = entry.key;
+    *value = entry.value;
+    return true;
+  }
+  return false;
+}
+
 }  // namespace spscope::io
