@@ -154,7 +154,6 @@ Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, c
       if (d.severity == Severity::kWarning) request.diagnostics->warn(d.code, d.message, d.node, d.source, d.remedy);
   if (compiled.failure) {
     Error e = *compiled.failure;
-    if (!compiled.failed_pass.empty()) e.notes.push_back("in the pass " + compiled.failed_pass);
     if (!compiled.reproducer.empty()) e.notes.push_back("reproduced by " + compiled.reproducer);
     return e;
   }

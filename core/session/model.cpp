@@ -8,6 +8,7 @@
 #include "core/io/weights.h"
 #include "core/ir/convert_dtype.h"
 #include "core/torch/tensor_store.h"
+#include "passes/sequence/respecialize.h"
 
 namespace spscope::session {
 namespace {
@@ -16,6 +17,24 @@ ir::DType parameterType(const ir::Graph& graph) {
   for (const ir::Input& input : graph.inputs)
     if (input.kind == ir::InputKind::kParameter && input.trainable) return graph.value(input.value).dtype;
   return ir::DType::kF32;
+}
+
+/// A file with static shapes at another length: sizes that follow the sequence or the batch are found by data flow.
+Status respecialize(io::ImportedModel& imported, const OpenRequest& what, const Request& request) {
+  passes::LengthChange change{imported.seq, imported.seq, imported.batch, imported.batch};
+  if (what.seq != 0 && !imported.dynamic) change.seq_to = what.seq;
+  if (what.batch != 0 && !imported.dynamic_batch) change.batch_to = what.batch;
+  if (change.seq_to == change.seq_from && change.batch_to == change.batch_from) return {};
+  request.report("re-specialise");
+  passes::Settings settings;
+  settings.sequence_marks = what.sequence_marks;
+  SP_ASSIGN(imported.graph, passes::respecialize(imported.graph, settings, change, *request.diagnostics));
+  imported.seq = change.seq_to;
+  imported.batch = change.batch_to;
+  for (io::UserInput& input : imported.user_inputs)
+    if (input.input != ir::kNone)
+      input.shape = imported.graph.value(imported.graph.inputs[static_cast<std::size_t>(input.input)].value).shape;
+  return {};
 }
 
 }  // namespace
@@ -30,6 +49,7 @@ Result<std::shared_ptr<const Model>> open(const OpenRequest& what, const Request
   options.sequence_marks = what.sequence_marks;
   options.cancel = request.cancel;
   SP_ASSIGN(io::ImportedModel imported, io::openModel(what.path, options, *request.diagnostics));
+  SP_TRY(respecialize(imported, what, request));
   auto model = std::make_shared<Model>();
   ir::Graph graph = std::move(imported.graph);
   if (what.dtype && *what.dtype != parameterType(graph)) SP_TRY(ir::convertFloats(graph, *what.dtype));

@@ -31,6 +31,13 @@ Factors withDim(Factors factors, int dim, const FactorList& list) {
   return factors;
 }
 
+/// Elementwise ops of one operand that tables are made with.
+bool isOneToOne(std::string_view base) {
+  for (std::string_view name : {"cos", "sin", "mul", "add", "sub", "div", "to", "_to_copy", "neg", "exp", "alias", "contiguous", "clone"})
+    if (base == name) return true;
+  return false;
+}
+
 bool sameSizes(const FactorList& a, const FactorList& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -149,20 +156,41 @@ std::optional<ValueId> Planner::exchangeBeforeRepeat(ValueId v, const Shard& sha
 }
 
 std::optional<ValueId> Planner::pushSliceUp(ValueId v, const Shard& shard) {
-  // A trainable table looked up by replicated positions: slice the positions, not the rows, so that the lookup runs on
-  // 1/P of them and the gather in the backward disappears.
+  // The slice of a replicated value is computed from slices of what it was made of: position tables and lookups then run
+  // on 1/P of the positions, are shared by all layers, and the gather in the backward of a trainable one disappears.
   const ir::NodeId producer = value(v).producer;
-  if (producer == kNone || !value(v).requires_grad || ir::baseName(node(producer).op) != "embedding") return std::nullopt;
-  const ValueId index = ir::useArg(node(producer), "indices");
-  if (!placement(index).isReplicated() || shard.dim >= rankOf(index)) return std::nullopt;
-  count("slice_pushed_up");
-  const ValueId cut = toShard(index, shard);
+  if (producer == kNone || shard.list.size() > 1) return std::nullopt;
+  const std::string_view base = ir::baseName(node(producer).op);
   std::vector<ir::Argument> args(node(producer).args.begin(), node(producer).args.end());
-  const ValueId weight = vary(ir::useArg(node(producer), "weight"));
-  for (auto& a : args) {
-    if (a.name == Symbol("weight")) a.value = ir::Use{weight};
-    if (a.name == Symbol("indices")) a.value = ir::Use{cut};
+  const int nd = rankOf(v);
+  if (base == "embedding") {
+    const ValueId index = ir::useArg(node(producer), "indices");
+    if (!placement(index).isReplicated() || shard.dim >= rankOf(index)) return std::nullopt;
+    const ValueId cut = toShard(index, shard), weight = vary(ir::useArg(node(producer), "weight"));
+    for (auto& a : args) {
+      if (a.name == Symbol("weight")) a.value = ir::Use{weight};
+      if (a.name == Symbol("indices")) a.value = ir::Use{cut};
+    }
+  } else if (base == "unsqueeze") {
+    const ValueId self = ir::useArg(node(producer), "self");
+    const int at = normDim(ir::intArg(node(producer), "dim", 0), nd);
+    if (shard.dim == at) return std::nullopt;
+    Shard inner = shard;
+    if (inner.dim > at) --inner.dim;
+    const ValueId cut = toShard(self, inner);
+    for (auto& a : args)
+      if (a.name == Symbol("self")) a.value = ir::Use{cut};
+  } else if (isOneToOne(base)) {
+    // Only ops of one tensor operand: an op of two may mix the sequence with something that is not there yet.
+    const std::vector<ValueId> ops = operands(producer);
+    if (ops.size() != 1 || rankOf(ops[0]) != nd || value(ops[0]).shape != value(v).shape) return std::nullopt;
+    const ValueId cut = toShard(ops[0], shard);
+    for (auto& a : args)
+      if (auto* use = std::get_if<ir::Use>(&a.value); use && use->value == ops[0]) *use = {cut};
+  } else {
+    return std::nullopt;
   }
+  count("slice_pushed_up");
   return insert(node(producer).op, std::move(args), value(v).dtype, withDim(value(v).factors, shard.dim, shard.list),
                 Placement::sharded(shard.dim, shard.factor, shard.sizes));
 }

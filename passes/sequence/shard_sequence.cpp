@@ -38,12 +38,16 @@ bool slicesShardedDim(const ir::Graph& graph, const ir::Node& node) {
   return d == x.placement.dim && graph.value(node.outputs[0]).shape != x.shape;
 }
 
-bool padsShardedDim(const ir::Graph& graph, const ir::Node& node) {
+/// Where in the pads of `node` the sharded dim's two entries stand; -1 where that dim is not padded (or not sharded).
+int shardedPadSlot(const ir::Graph& graph, const ir::Node& node) {
   const auto base = ir::baseName(node.op);
-  if (base != "pad" && base != "constant_pad_nd") return false;
+  if (base != "pad" && base != "constant_pad_nd") return -1;
   const ir::Value& x = graph.value(ir::useArg(node, "self"));
-  return x.placement.isSharded() && graph.value(node.outputs[0]).shape[static_cast<std::size_t>(x.placement.dim)] !=
-                                        x.shape[static_cast<std::size_t>(x.placement.dim)];
+  const auto pads = ir::intListArg(node, "pad");
+  if (!x.placement.isSharded() || !pads) return -1;
+  const std::size_t slot = 2 * (x.shape.size() - 1 - static_cast<std::size_t>(x.placement.dim));
+  // A shift pads one side and cuts the other: the size alone would not tell.
+  return slot + 1 < pads->size() && ((*pads)[slot] != 0 || (*pads)[slot + 1] != 0) ? static_cast<int>(slot) : -1;
 }
 
 /// Rewrites the arguments that name sizes or positions to those of this rank.
@@ -58,12 +62,10 @@ bool localizeArguments(ir::Graph& graph, NodeId id) {
     node.set("end", hi);
     return true;
   }
-  if (padsShardedDim(graph, node)) {
-    const ir::Value& x = graph.value(ir::useArg(node, "self"));
+  if (const int slot = shardedPadSlot(graph, node); slot >= 0) {
     Dims pads = *ir::intListArg(node, "pad");
-    const std::size_t slot = 2 * (x.shape.size() - 1 - static_cast<std::size_t>(x.placement.dim));
-    if (graph.rank != 0) pads[slot] = 0;
-    if (graph.rank != graph.mesh.sizeOf("sp") - 1) pads[slot + 1] = 0;
+    if (graph.rank != 0) pads[static_cast<std::size_t>(slot)] = 0;
+    if (graph.rank != graph.mesh.sizeOf("sp") - 1) pads[static_cast<std::size_t>(slot) + 1] = 0;
     node.set("pad", pads);
     return true;
   }
@@ -137,7 +139,7 @@ std::string rankClass(const ir::Graph& planned, int rank) {
       const auto [lo, hi] = localRange(planned, node, rank);
       key += strf("[%lld:%lld]", static_cast<long long>(lo), static_cast<long long>(hi));
     }
-    if (padsShardedDim(planned, node))
+    if (shardedPadSlot(planned, node) >= 0)
       key += rank == 0 ? "first" : rank == planned.mesh.sizeOf("sp") - 1 ? "last" : "inner";
   }
   return key;
