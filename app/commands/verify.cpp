@@ -25,6 +25,7 @@ class Verify : public Command {
     model_.declare(command);
     flags_.declare(command);
     data_.declare(command);
+    command.add_option("--ranks", ranks_, "virtual (all in this process), gloo or nccl (processes)")->capture_default_str()->type_name("R");
     command.add_option("--grads", grads_, "write the sharded run's gradients as safetensors")->type_name("FILE");
   }
 
@@ -38,6 +39,8 @@ class Verify : public Command {
     SP_ASSIGN(verify.settings, flags_.settings(model_));
     SP_ASSIGN(verify.data, data_.request());
     verify.grads_path = grads_;
+    verify.ranks = ranks_;
+    verify.open = what;
     SP_ASSIGN(const session::VerifyOutcome outcome, session::verify(*model, verify, request));
     report.stopClock();
     fill(report, outcome);
@@ -88,6 +91,7 @@ class Verify : public Command {
   CompileFlags flags_;
   DataFlags data_;
   std::string grads_;
+  std::string ranks_ = "virtual";
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "core/session/stage.h"
 #include "core/session/train_state.h"
 #include "core/torch/observer.h"
+#include "core/torch/tensor_store.h"
 #include "core/torch/threads.h"
 
 namespace spscope::session {
@@ -84,6 +85,8 @@ Status checkSharded(const CompileOutcome& compiled, const RunRequest& what) {
   return error;
 }
 
+std::string gradsFile(const std::string& prefix, int rank) { return prefix + ".rank" + std::to_string(rank); }
+
 Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Request& request, const OnStep& on_step, bool gather) {
   dist::RankReporter& reporter = place.reporter;
   const int rank = place.meet.rank, size = place.meet.size;
@@ -143,14 +146,20 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
       if (step.error().code == "cancelled" && i > 0) SP_TRY(saveHere());
       return std::move(step).error();
     }
+    const std::int64_t stepped = nowNs();
+    if (i == 0 && !what.grads_to.empty())  // before the optimizer uses them up
+      SP_TRY(exec::saveBag(step->gradients, gradsFile(what.grads_to, rank)));
+    const std::int64_t update_begin = nowNs();
     SP_ASSIGN(const exec::OptimizerReport update, state.apply(step->gradients));
     StepLine line;
     line.step = first + i;
     line.loss = step->loss;
-    line.ns = nowNs() - begin;
+    line.ns = (stepped - begin) + (nowNs() - update_begin);
     line.comm_ns = observer.comm_ns;
     line.gradient_norm = update.gradient_norm;
     out.figures.comm_ns += observer.comm_ns;
+    out.figures.last_loss = step->loss;
+    out.figures.step_peak_bytes = std::max(out.figures.step_peak_bytes, step->peak_bytes);
     out.figures.peak_bytes = std::max(out.figures.peak_bytes, step->peak_bytes + state.residentBytes());
     group->setChecked(false);  // the ranks have shown once that they do the same
     if (on_step) on_step(line);

@@ -24,6 +24,9 @@ struct RankTraining {
 /// Error nothing-sharded (kRefused) where all ranks would compute everything, unless that was asked for.
 Status checkSharded(const CompileOutcome& compiled, const RunRequest& what);
 
+/// Where a rank writes RunRequest::grads_to.
+std::string gradsFile(const std::string& prefix, int rank);
+
 /// Trains to the end. `on_step` is called on every rank. After cancellation rank 0 saves the last finished step (where a
 /// folder is given) and the error is `cancelled`.
 Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Request& request, const OnStep& on_step, bool gather);

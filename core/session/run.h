@@ -24,6 +24,7 @@ struct RunRequest {
   std::string save_to;             ///< folder for weights and optimizer after the last step; "": nowhere
   std::string resume;              ///< such a folder, or one step of it; "": from the model's weights
   double timeout_seconds = 120.0;  ///< of each collective, and of the meeting of the ranks
+  std::string grads_to;            ///< every rank writes its gradients of the first step as <grads_to>.rank<r>; "": none does
   bool allow_replicated = false;   ///< run even where nothing could be sharded
   std::string program;             ///< the headless program to start as ranks; "": this one
 };
@@ -48,6 +49,8 @@ struct RunOutcome {
   CompileOutcome compiled;
   std::vector<StepLine> steps;      ///< those that were finished
   std::vector<std::int64_t> peak_bytes;            ///< per rank, measured: weights, optimizer and the step; 0: not known
+  std::vector<std::int64_t> step_peak_bytes;       ///< per rank, measured: of it what a step takes beyond weights and optimizer
+  std::vector<double> last_loss;                   ///< per rank; all the same, if all is well
   std::vector<std::int64_t> predicted_peak_bytes;  ///< per rank
   std::vector<std::int64_t> comm_ns;               ///< per rank, all steps
   std::int64_t comm_bytes = 0;      ///< sent by one rank in a step

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/session/rank_loop.h"
 #include "core/session/train_state.h"
+#include "core/torch/tensor_store.h"
 #include "core/torch/threads.h"
 #include "core/torch/virtual_ranks.h"
 
@@ -27,6 +29,7 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
   SP_ASSIGN(TrainState state, TrainState::create(model, what, request));
   SP_TRY(ranks.bind(state.weights()));  // one copy for all ranks
   out.peak_bytes.assign(static_cast<std::size_t>(size), 0);
+  out.step_peak_bytes = out.peak_bytes;
   out.comm_ns.assign(static_cast<std::size_t>(size), 0);
   const std::int64_t first = state.stepsMade();
   for (std::int64_t i = 0; i < what.steps; ++i) {
@@ -44,14 +47,22 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
       break;
     }
     // Every rank has the whole gradient, so that one update serves the one copy of the weights.
+    if (i == 0 && !what.grads_to.empty())
+      for (int r = 0; r < size; ++r)
+        SP_TRY(exec::saveBag((*results)[static_cast<std::size_t>(r)].gradients, gradsFile(what.grads_to, r)));
     SP_ASSIGN(const exec::OptimizerReport update, state.apply(results->front().gradients));
     for (std::size_t r = 0; r < results->size(); ++r)
       out.peak_bytes[r] = std::max(out.peak_bytes[r], (*results)[r].peak_bytes + state.residentBytes());
+    for (std::size_t r = 0; r < results->size(); ++r)
+      out.step_peak_bytes[r] = std::max(out.step_peak_bytes[r], (*results)[r].peak_bytes);
+    std::vector<double> losses;
     StepLine line;
     line.step = first + i;
     line.loss = results->front().loss;
     line.ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
     line.gradient_norm = update.gradient_norm;
+    for (const exec::StepResult& r : *results) losses.push_back(r.loss);
+    out.last_loss = std::move(losses);
     out.steps.push_back(line);
     if (on_step) on_step(line);
   }

@@ -41,7 +41,7 @@ dist::Message toMessage(const RunRequest& w) {
       {"inputs", join(w.data.inputs, "\n")}, {"seed", std::to_string(w.data.seed)},
       {"seed_weights", w.data.seed_weights ? std::to_string(*w.data.seed_weights) : ""},
       {"ranks", w.ranks}, {"steps", std::to_string(w.steps)}, {"lr", formatDouble(w.lr)}, {"clip", formatDouble(w.clip)},
-      {"replicated", w.allow_replicated ? "1" : ""}, {"save_to", w.save_to}, {"resume", w.resume}, {"timeout", formatDouble(w.timeout_seconds)}}};
+      {"grads_to", w.grads_to}, {"replicated", w.allow_replicated ? "1" : ""}, {"save_to", w.save_to}, {"resume", w.resume}, {"timeout", formatDouble(w.timeout_seconds)}}};
   return m;
 }
 
@@ -73,6 +73,7 @@ Result<RunRequest> runRequestFrom(const std::string& text) {
   w.steps = toInt(m.at("steps"));
   w.lr = toDouble(m.at("lr"));
   w.clip = toDouble(m.at("clip"));
+  w.grads_to = m.at("grads_to");
   w.allow_replicated = m.at("replicated") == "1";
   w.save_to = m.at("save_to");
   w.resume = m.at("resume");
@@ -90,9 +91,18 @@ StepLine stepFrom(const dist::Message& m) {
 }
 
 dist::Message toMessage(const RankFigures& f) {
-  return {"figures", {{"peak_bytes", std::to_string(f.peak_bytes)}, {"comm_ns", std::to_string(f.comm_ns)}, {"saved_to", f.saved_to}}};
+  return {"figures", {{"peak_bytes", std::to_string(f.peak_bytes)}, {"step_peak_bytes", std::to_string(f.step_peak_bytes)},
+                      {"loss", formatDouble(f.last_loss)}, {"comm_ns", std::to_string(f.comm_ns)}, {"saved_to", f.saved_to}}};
 }
 
-RankFigures figuresFrom(const dist::Message& m) { return {toInt(m.at("peak_bytes")), toInt(m.at("comm_ns")), m.at("saved_to")}; }
+RankFigures figuresFrom(const dist::Message& m) {
+  RankFigures f;
+  f.peak_bytes = toInt(m.at("peak_bytes"));
+  f.step_peak_bytes = toInt(m.at("step_peak_bytes"));
+  f.last_loss = toDouble(m.at("loss"));
+  f.comm_ns = toInt(m.at("comm_ns"));
+  f.saved_to = m.at("saved_to");
+  return f;
+}
 
 }  // namespace spscope::session

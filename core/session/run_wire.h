@@ -17,7 +17,8 @@ StepLine stepFrom(const dist::Message& message);
 
 /// What a rank says at its end.
 struct RankFigures {
-  std::int64_t peak_bytes = 0;
+  std::int64_t peak_bytes = 0, step_peak_bytes = 0;
+  double last_loss = 0.0;
   std::int64_t comm_ns = 0;
   std::string saved_to;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/session/step_processes.h"
 #include "core/torch/tensor_store.h"
 #include "core/torch/virtual_ranks.h"
 
@@ -29,6 +30,29 @@ Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings
   return executor.step(inputs, step);
 }
 
+namespace {
+
+/// The sharded step with all ranks in this process.
+Result<std::vector<exec::StepResult>> stepVirtually(const passes::Compiled& compiled, const exec::TensorBag& state,
+                                                    const exec::TensorBag& inputs, const Request& request) {
+  std::vector<std::shared_ptr<const exec::Program>> programs;
+  for (int rank = 0; rank < static_cast<int>(compiled.class_of_rank.size()); ++rank) {
+    const int index = compiled.class_of_rank[static_cast<std::size_t>(rank)];
+    exec::ProgramOptions options;
+    options.rank = rank;
+    options.ranks = static_cast<int>(compiled.class_of_rank.size());
+    SP_ASSIGN(auto program, exec::Program::prepare(compiled.programs[static_cast<std::size_t>(index)], options));
+    programs.push_back(std::move(program));
+  }
+  SP_ASSIGN(exec::VirtualRanks ranks, exec::VirtualRanks::create(std::move(programs)));
+  SP_TRY(ranks.bind(state));
+  exec::StepOptions step;
+  step.cancel = request.cancel;
+  return ranks.step(inputs, step);
+}
+
+}  // namespace
+
 Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, const Request& request) {
   VerifyOutcome out;
   CompileRequest compile_request;
@@ -45,20 +69,9 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
   out.reference_peak_bytes = reference.peak_bytes;
 
   request.report("sharded step");
-  std::vector<std::shared_ptr<const exec::Program>> programs;
-  for (int rank = 0; rank < what.settings.sp; ++rank) {
-    const int index = out.compiled.compiled.class_of_rank[static_cast<std::size_t>(rank)];
-    exec::ProgramOptions options;
-    options.rank = rank;
-    options.ranks = what.settings.sp;
-    SP_ASSIGN(auto program, exec::Program::prepare(out.compiled.compiled.programs[static_cast<std::size_t>(index)], options));
-    programs.push_back(std::move(program));
-  }
-  SP_ASSIGN(exec::VirtualRanks ranks, exec::VirtualRanks::create(std::move(programs)));
-  SP_TRY(ranks.bind(state));
-  exec::StepOptions step;
-  step.cancel = request.cancel;
-  SP_ASSIGN(const std::vector<exec::StepResult> results, ranks.step(inputs, step));
+  SP_ASSIGN(const std::vector<exec::StepResult> results,
+            what.ranks == "virtual" ? stepVirtually(out.compiled.compiled, state, inputs, request)
+                                    : stepOnProcesses(what.open, what.settings, what.data, what.ranks, request));
 
   request.report("compare");
   out.tolerance = exec::Tolerance::of(model.working_dtype);

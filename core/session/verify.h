@@ -14,6 +14,8 @@ namespace spscope::session {
 struct VerifyRequest {
   passes::Settings settings;
   DataRequest data;
+  std::string ranks = "virtual";  ///< "virtual": all in this process; "gloo", "nccl": processes (needs `open`)
+  OpenRequest open;               ///< how the model was opened: rank processes open it again
   std::string grads_path;  ///< where the sharded run's gradients go as safetensors; "": nowhere
 };
 
@@ -28,7 +30,7 @@ struct VerifyOutcome {
   std::int64_t reference_peak_bytes = 0; ///< of the unsharded step
 };
 
-/// Virtual ranks. Runs the unsharded graph (one rank, nothing recomputed), then all ranks of the sharded one on the same
+/// Runs the unsharded graph (one rank, nothing recomputed), then all ranks of the sharded one on the same
 /// inputs and weights, and compares on every rank. Errors: those of compile, loadState, loadInputs and the executor.
 Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, const Request& request);
 
