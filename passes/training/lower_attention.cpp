@@ -41,6 +41,7 @@ class Lowering {
   /// Why the attention fits no kernel of the device; empty where it does (then `kernel_` says which).
   std::string obstacle(NodeId id);
   void lower(NodeId id);
+  void keepMaskReached(NodeId id);
 
   // Each takes a value and gives one with consistent factors, placement and local shape.
   ValueId like(Symbol op, ValueId v, std::vector<Argument> args, DType dtype) {
@@ -335,11 +336,24 @@ bool Lowering::run() {
       context_.diagnostics->remark("attention-math", "attention runs as separate matrix products: " + reason, "%" + n.name,
                                    n.location ? n.location->source : "");
       rw_.keep(id);
+      keepMaskReached(id);
     } else {
       lower(id);
     }
   }
   return rw_.finish();
+}
+
+void Lowering::keepMaskReached(NodeId id) {
+  // On a rank without a head libtorch returns zeros that depend on q, k, v, but not on the mask. A trainable mask would
+  // have no gradient there, and its collective would be missing on this rank alone: add its (empty) sum times zero.
+  const ir::Node n = g_.node(id);
+  const ir::Value out = g_.value(n.outputs[0]);
+  const ValueId mask = ir::useArg(n, "attn_mask");
+  if (ir::numel(out.local) != 0 || mask == ir::kNone || !g_.value(mask).requires_grad || ir::numel(g_.value(mask).local) != 0) return;
+  const ValueId sum = rw_.emit("aten.sum.default", {{"self", ir::Use{mask}}}, out.dtype, {}, ir::Placement::partial(), id);
+  const ValueId zero = rw_.emit("aten.mul.Scalar", {{"self", ir::Use{sum}}, {"other", 0.0}}, out.dtype, {}, ir::Placement::partial(), id);
+  rw_.replace(out.id, rw_.emit("aten.add.Tensor", {{"self", ir::Use{out.id}}, {"other", ir::Use{zero}}}, out.dtype, out.factors, out.placement, id));
 }
 
 }  // namespace
