@@ -5,6 +5,7 @@
 
 #include "core/torch/rank_state.h"
 #include "core/torch/redistribution_impl.h"
+#include "core/torch/threads.h"
 
 namespace spscope::exec {
 
@@ -76,6 +77,7 @@ struct Executor::Impl {
 Executor::Executor(std::shared_ptr<const Program> program, dist::Collectives* collectives)
     : impl_(std::make_unique<Impl>(std::move(program), collectives)) {
   installCountingAllocator();
+  useDeterministicKernels();
 }
 Executor::~Executor() = default;
 Executor::Executor(Executor&&) noexcept = default;

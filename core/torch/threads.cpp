@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/torch/threads.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <sched.h>
 #include <unistd.h>
@@ -47,6 +48,13 @@ void setThreads(int threads) {
 }
 
 int threads() { return at::get_num_threads(); }
+
+void useDeterministicKernels() {
+  at::Context& context = at::globalContext();
+  // Only a warning where an op has no such kernel: refusing to run would help nobody.
+  context.setDeterministicAlgorithms(true, /*warn_only=*/true);
+  context.setDeterministicFillUninitializedMemory(false);  // debugging aid that writes every new tensor
+}
 
 void ensurePassiveWaiting(char** argv, int threads) {
   if (threads <= 1 || std::getenv(kMark) != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr ||

@@ -25,6 +25,9 @@ std::vector<std::pair<std::string, std::string>> threadEnvironment(int threads);
 /// Sets the intra-op thread count of libtorch (and one inter-op thread). Any time; the calling thread's setting rules.
 void setThreads(int threads);
 int threads();
+/// Kernels that give the same bits every time, also with several threads: float index_put with accumulation adds by
+/// atomics otherwise, in any order. Process-wide; the executors call it.
+void useDeterministicKernels();
 /// Re-executes this program (same arguments) with threadEnvironment(threads) when threads > 1 and the variables are not
 /// set. Does not return in that case. Variables that the user has set are left alone.
 void ensurePassiveWaiting(char** argv, int threads);

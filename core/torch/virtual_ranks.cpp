@@ -8,6 +8,7 @@
 #include "core/torch/rank_state.h"
 #include "core/torch/redistribution_impl.h"
 #include "core/torch/tensor_bag_impl.h"
+#include "core/torch/threads.h"
 
 namespace spscope::exec {
 
@@ -170,7 +171,10 @@ Status sameCollectives(const Program& first, const Program& p) {
 
 }  // namespace
 
-VirtualRanks::VirtualRanks() : impl_(std::make_unique<Impl>()) { installCountingAllocator(); }
+VirtualRanks::VirtualRanks() : impl_(std::make_unique<Impl>()) {
+  installCountingAllocator();
+  useDeterministicKernels();
+}
 VirtualRanks::~VirtualRanks() = default;
 VirtualRanks::VirtualRanks(VirtualRanks&&) noexcept = default;
 VirtualRanks& VirtualRanks::operator=(VirtualRanks&&) noexcept = default;
