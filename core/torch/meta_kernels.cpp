@@ -67,6 +67,16 @@ Tensor whereSelf(const Tensor& condition, const Tensor& self, const Tensor& othe
   return iterator.output();
 }
 
+Tensor& whereSelfOut(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out) {
+  const Tensor result = whereSelf(condition, self, other);
+  if (out.sizes() != result.sizes()) out.resize_(result.sizes());
+  return out;
+}
+
+/// Elementwise, memory order kept as TensorIterator does.
+Tensor logicalNot(const Tensor& self) { return at::empty_like(self, self.options().dtype(at::kBool)); }
+Tensor relu(const Tensor& self) { return at::empty_like(self); }
+
 Tensor indexSelect(const Tensor& self, std::int64_t dim, const Tensor& index) {
   Sizes sizes = self.sizes().vec();
   if (!sizes.empty()) sizes[static_cast<std::size_t>(dim < 0 ? dim + self.dim() : dim)] = index.numel();
@@ -94,6 +104,17 @@ Tensor polar(const Tensor& abs, const Tensor& angle) {
 }
 
 // --- normalisation, reductions, dropout -----------------------------------------------------------------------------
+
+/// libtorch's own shape function goes through batch normalisation, which has none.
+Three layerNorm(const Tensor& input, c10::SymIntArrayRef normalized, const OptTensor& weight, const OptTensor& bias,
+                double) {
+  Sizes sizes = input.sizes().vec();
+  for (std::size_t i = sizes.size() - normalized.size(); i < sizes.size(); ++i) sizes[i] = 1;
+  // Statistics have the type of the parameters, which may be wider than the input's.
+  const Tensor& typed = weight && weight->defined() ? *weight : (bias && bias->defined() ? *bias : input);
+  const auto statistics = input.options().dtype(typed.scalar_type());
+  return {contiguousLike(input), at::empty(sizes, statistics), at::empty(sizes, statistics)};
+}
 
 Three layerNormBackward(const Tensor& grad, const Tensor& input, c10::SymIntArrayRef, const Tensor&, const Tensor&,
                         const OptTensor& weight, const OptTensor& bias, std::array<bool, 3> mask) {
@@ -321,9 +342,13 @@ void add(torch::Library& library, const char* name, Kernel kernel) {
 }  // namespace
 
 void registerMetaKernels() {
+  registerPointwiseMetaKernels();
   static torch::Library* const library = [] {
     auto* l = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__);
     add(*l, "where.self", &whereSelf);
+    add(*l, "where.self_out", &whereSelfOut);  // inside the softmax of attention on meta tensors
+    add(*l, "logical_not", &logicalNot);
+    add(*l, "relu", &relu);
     add(*l, "index_select", &indexSelect);
     add(*l, "embedding_dense_backward", &embeddingBackward);
     add(*l, "_index_put_impl_", &indexPut);
@@ -334,6 +359,7 @@ void registerMetaKernels() {
     add(*l, "min", &fullReduction);
     add(*l, "histc", &histogram);
     add(*l, "polar", &polar);
+    add(*l, "native_layer_norm", &layerNorm);
     add(*l, "native_layer_norm_backward", &layerNormBackward);
     add(*l, "_fused_rms_norm_backward", &rmsNormBackward);
     add(*l, "native_group_norm_backward", &groupNormBackward);

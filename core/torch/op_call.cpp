@@ -3,7 +3,7 @@
 // for: numbers for tensors, ints for floats, single ints for lists, codes for enumerations.
 #include "core/torch/op_call.h"
 
-#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ScalarOps.h>
 #include <c10/core/Layout.h>
 #include <c10/core/MemoryFormat.h>
 
@@ -42,8 +42,7 @@ c10::MemoryFormat toMemoryFormat(ir::MemoryFormat format) {
 }
 
 at::Tensor wrappedNumber(const c10::Scalar& number) {
-  const c10::ScalarType type = number.isFloatingPoint() ? c10::kDouble : number.isBoolean() ? c10::kBool : c10::kLong;
-  at::Tensor tensor = at::scalar_tensor(number, at::TensorOptions().dtype(type).device(c10::kCPU));
+  at::Tensor tensor = c10::scalar_to_tensor(number);  // calls no op: a capture that runs does not see it
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }

@@ -34,7 +34,9 @@ const c10::Type& unwrapped(const c10::Type& type) {
 const c10::FunctionSchema* functionalTwin(const c10::FunctionSchema& schema) {
   const std::string& name = schema.name();
   if (name.empty() || name.back() != '_') return nullptr;
-  auto twin = c10::Dispatcher::singleton().findSchema({name.substr(0, name.size() - 1), schema.overload_name()});
+  std::string overload = schema.overload_name();
+  if (name == "aten::bernoulli_" && overload == "float") overload = "p";
+  auto twin = c10::Dispatcher::singleton().findSchema({name.substr(0, name.size() - 1), overload});
   if (!twin || twin->schema().arguments().size() != schema.arguments().size()) return nullptr;
   return &twin->schema();
 }
@@ -224,6 +226,8 @@ ir::Attribute Recorder::numberOrConstant(const at::Tensor& tensor) {
 
 ir::Attribute Recorder::operand(const at::Tensor& tensor) {
   if (!tensor.defined()) return std::monostate{};
+  // A number that was made a tensor for the call: its making may have been seen, but it is no value of the graph.
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return numberOrConstant(tensor);
   const std::int32_t slot = find(tensor);
   if (slot < 0) return numberOrConstant(tensor);
   return ir::Use{slot};
@@ -279,7 +283,7 @@ void Recorder::before(const c10::OperatorHandle& handle, const IValue* arguments
   TORCH_CHECK(!cancel_.cancelled(), "cancelled");
   const CapturedOp& op = capturedOp(handle);
   running_ = handle.schema().name();
-  TORCH_CHECK(op.failure.empty(), op.failure);
+  TORCH_CHECK(op.failure.empty(), running_, " ", op.failure);
   open_ = Record();
   open_.op = &op;
   mutated_.clear();
