@@ -18,7 +18,7 @@ void ModelFlags::declare(CLI::App& command, bool with_dtype) {
   command.add_option("--sequence", sequence, "what is cut: an input or value and its dimension (default: dim 1 of input_ids, labels, position_ids, attention_mask)")
       ->delimiter(',')->type_name("NAME:DIM");
   if (with_dtype)
-    command.add_option("--dtype", dtype, "float64, float32 or bfloat16 (default: the file's)")->type_name("TYPE");
+    command.add_option("--dtype", dtype, "compute everything in float64, float32 or bfloat16, also what autocast or the file has in bfloat16 (default: the file's types)")->type_name("TYPE");
 }
 
 Result<std::vector<std::pair<std::string, int>>> ModelFlags::marks() const {

@@ -19,6 +19,41 @@ ir::DType parameterType(const ir::Graph& graph) {
   return ir::DType::kF32;
 }
 
+/// Decimal digits a floating type holds, roughly; a large number for everything else.
+int digitsOf(ir::DType t) {
+  switch (t) {
+    case ir::DType::kF64: return 16;
+    case ir::DType::kF32: return 7;
+    case ir::DType::kF16:
+    case ir::DType::kBF16: return 3;
+    default: return 99;
+  }
+}
+
+/// The type with the fewest digits among parameters and computed values.
+ir::DType computingType(const ir::Graph& graph) {
+  ir::DType lowest = parameterType(graph);
+  const auto see = [&](ir::ValueId id) {
+    if (id == ir::kNone) return;
+    const ir::DType t = graph.value(id).dtype;
+    if (digitsOf(t) < digitsOf(lowest)) lowest = t;
+  };
+  for (const ir::Input& input : graph.inputs)
+    if (input.kind == ir::InputKind::kParameter) see(input.value);
+  for (const ir::NodeId id : graph.order)
+    for (const ir::ValueId v : graph.node(id).outputs) see(v);
+  return lowest;
+}
+
+/// --dtype means all of the program: low-precision parameters and autocast's choices, too. A file that computes in that
+/// type already stays as it is.
+Status convert(ir::Graph& graph, ir::DType to) {
+  if (to == parameterType(graph) && to == computingType(graph)) return {};
+  ir::ConvertOptions options;
+  options.low_precision = true;
+  return ir::convertFloats(graph, to, options);
+}
+
 /// A file with static shapes at another length: sizes that follow the sequence or the batch are found by data flow.
 Status respecialize(io::ImportedModel& imported, const OpenRequest& what, const Request& request) {
   passes::LengthChange change{imported.seq, imported.seq, imported.batch, imported.batch};
@@ -52,11 +87,13 @@ Result<std::shared_ptr<const Model>> open(const OpenRequest& what, const Request
   SP_TRY(respecialize(imported, what, request));
   auto model = std::make_shared<Model>();
   ir::Graph graph = std::move(imported.graph);
-  if (what.dtype && *what.dtype != parameterType(graph)) SP_TRY(ir::convertFloats(graph, *what.dtype));
+  if (what.dtype) SP_TRY(convert(graph, *what.dtype));
   model->path = what.path;
   model->display_name = std::filesystem::path(what.path).filename().string();
   model->imported = std::make_shared<const io::ImportedModel>(std::move(imported));
   model->working_dtype = parameterType(graph);
+  model->computing_dtype = computingType(graph);
+  model->converted_to = what.dtype;
   model->graph = std::make_shared<const ir::Graph>(std::move(graph));
   model->opened_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();

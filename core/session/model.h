@@ -46,7 +46,11 @@ class Model {
   /// The graph as every pipeline starts: re-specialised to the lengths and precision that were asked for.
   std::shared_ptr<const ir::Graph> graph;
   std::int64_t opened_ns = 0;  ///< what opening took
-  ir::DType working_dtype = ir::DType::kF32;  ///< precision of the parameters
+  ir::DType working_dtype = ir::DType::kF32;    ///< precision of the parameters
+  /// The lowest precision that the graph computes in: bfloat16 under autocast though the parameters are float32. What
+  /// two right answers may differ by follows from it.
+  ir::DType computing_dtype = ir::DType::kF32;
+  std::optional<ir::DType> converted_to;        ///< what --dtype asked for; empty: as the file is
 };
 
 /// Errors: those of io::openModel; seq-literal, batch-static for static files asked for another length.

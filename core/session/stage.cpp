@@ -46,7 +46,7 @@ Result<std::vector<std::string>> writeStages(const Model& model, const passes::S
     header.set("source-graph", model.imported->graph_name);
     header.set("seq", std::to_string(model.imported->seq));
     header.set("batch", std::to_string(model.imported->batch));
-    header.set("dtype", std::string(ir::longName(model.working_dtype)));
+    if (model.converted_to) header.set("dtype", std::string(ir::longName(*model.converted_to)));
     header.set("sp", std::to_string(settings.sp));
     header.set("plan-hash", compiled.plan_hash);
     const std::string path = (fs::path(folder) / strf("%02zu-%s.txt", i, stage.name.c_str())).string();
@@ -104,7 +104,7 @@ Result<OpenRequest> resolveStage(const OpenRequest& what) {
   if (out.graph_name.empty()) out.graph_name = entry("source-graph");
   if (out.seq == 0) out.seq = number("seq");
   if (out.batch == 0) out.batch = number("batch");
-  if (!out.dtype) out.dtype = ir::parseDType(entry("dtype"));
+  if (!out.dtype && !entry("dtype").empty()) out.dtype = ir::parseDType(entry("dtype"));
   return out;
 }
 

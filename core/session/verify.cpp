@@ -74,7 +74,7 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
                                     : stepOnProcesses(what.open, what.settings, what.data, what.ranks, request));
 
   request.report("compare");
-  out.tolerance = exec::Tolerance::of(model.working_dtype);
+  out.tolerance = exec::Tolerance::of(model.computing_dtype);
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
     const exec::StepResult& r = results[rank];
     const double loss_rel = exec::relativeError(r.loss, reference.loss);
