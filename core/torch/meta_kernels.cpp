@@ -27,7 +27,7 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 Tensor contiguousLike(const Tensor& t) { return at::empty(t.sizes(), t.options()); }
 
-/// Memory [B, S, H, D], seen as [B, H, S, D]: how attention kernels return their results.
+/// Memory [B, S, H, D], seen as [B, H, S, D]: how most attention kernels return their results.
 Tensor headsOutside(const Tensor& like, std::int64_t last) {
   return at::empty({like.size(0), like.size(2), like.size(1), last}, like.options()).transpose(1, 2);
 }
@@ -69,7 +69,10 @@ Tensor whereSelf(const Tensor& condition, const Tensor& self, const Tensor& othe
 
 Tensor& whereSelfOut(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out) {
   const Tensor result = whereSelf(condition, self, other);
-  if (out.sizes() != result.sizes()) out.resize_(result.sizes());
+  if (out.sizes() != result.sizes()) {
+    out.resize_(result.sizes());
+    out.as_strided_(result.sizes(), result.strides());
+  }
   return out;
 }
 
@@ -203,7 +206,9 @@ std::tuple<Tensor, Tensor> flashForCpu(const Tensor& query, const Tensor&, const
                                        const OptTensor&, std::optional<double>) {
   const Tensor sums =
       at::empty({query.size(0), query.size(2), query.size(1)}, query.options().dtype(accumulateType(query)));
-  return {headsOutside(query, value.size(3)), sums.transpose(1, 2)};
+  Sizes sizes = query.sizes().vec();
+  sizes[3] = value.size(3);
+  return {matchingLayout(query, sizes), sums.transpose(1, 2)};
 }
 Three flashForCpuBackward(const Tensor&, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor&,
                           const Tensor&, double, bool, const OptTensor&, std::optional<double>) {

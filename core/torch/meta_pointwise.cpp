@@ -10,6 +10,8 @@
 #include <ATen/ops/result_type.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "core/torch/meta_kernels.h"
 
 namespace spscope::exec {
@@ -56,7 +58,10 @@ void pointwise(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::S
   const Tensor result = broadcast(operands, typeOf(kRule, operands));
   torch::jit::drop(*stack, schema.arguments().size());
   for (Tensor& out : outs) {
-    if (out.sizes() != result.sizes()) out.resize_(result.sizes());
+    if (out.sizes() != result.sizes()) {
+      out.resize_(result.sizes());
+      out.as_strided_(result.sizes(), result.strides());
+    }
     stack->emplace_back(out);
   }
   for (std::size_t i = outs.size(); i < schema.returns().size(); ++i)
