@@ -169,6 +169,10 @@ const std::vector<CodeInfo>& allCodes() {
          "Check the tokenizer against the model's vocabulary."},
         {"input-shape", "A given input has another shape than the program takes.", "Give it that shape, or choose --seq and --batch."},
         {"input-unused", "A given tensor is no input of the program.", "Check its name."},
+        {"capture-failed", "The forward and backward graph could not be recorded: an op has no shape function, changes a view in place, "
+         "or gives another shape than planned.",
+         "See the message: it names the op and the line of the model. An op whose result has a size that depends on "
+         "values (nonzero, unique, item) has to leave the training graph."},
         {"op-failed", "An op failed while the step ran.", "See the message: libtorch says what it did not accept, and the node says where."},
         {"op-unknown", "The graph holds an op that libtorch does not have.",
          "Export the model so that it uses ATen ops only (for grouped experts: another experts implementation)."},
