@@ -42,12 +42,36 @@ std::int64_t position(const RankSnapshot& s) {
   return 2 * s.sequence - (s.inside_collective ? 1 : 0);
 }
 
-/// The rank that stayed away while another one waited in a collective until it gave up.
-int absentee(std::span<const RankRecord> ranks) {
-  const int waiter = earliest(ranks, [](const RankRecord& r) -> std::optional<std::int64_t> {
+/// The rank that was the first to give up waiting for others; -1: none did.
+int firstWaiter(std::span<const RankRecord> ranks) {
+  return earliest(ranks, [](const RankRecord& r) -> std::optional<std::int64_t> {
     if (r.error && r.error->code != "cancelled" && isSymptom(*r.error)) return r.error_ns;
     return {};
   });
+}
+
+/// The rank whose process does not run: its last sign of life is far older than everybody else's. A sign is given five
+/// times a second by a thread that does nothing else.
+int frozen(std::span<const RankRecord> ranks) {
+  if (firstWaiter(ranks) < 0) return -1;
+  int best = -1;
+  std::int64_t most = 1'000'000'000, second = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::int64_t silent = ranks[i].error ? 0 : ranks[i].silent_ns;
+    if (silent > most) {
+      second = best < 0 ? second : most;
+      most = silent;
+      best = static_cast<int>(i);
+    } else {
+      second = std::max(second, silent);
+    }
+  }
+  return best >= 0 && most > 2 * second ? best : -1;
+}
+
+/// The rank that stayed away while another one waited in a collective until it gave up.
+int absentee(std::span<const RankRecord> ranks) {
+  const int waiter = firstWaiter(ranks);
   if (waiter < 0) return -1;
   std::int64_t least = position(ranks[static_cast<std::size_t>(waiter)].last);
   int best = -1;
@@ -63,6 +87,7 @@ int absentee(std::span<const RankRecord> ranks) {
 
 int firstAtFault(std::span<const RankRecord> ranks) {
   if (const int i = earliest(ranks, ownFailure); i >= 0) return i;
+  if (const int i = frozen(ranks); i >= 0) return i;
   if (const int i = absentee(ranks); i >= 0) return i;
   if (const int i = earliest(ranks, [](const RankRecord& r) -> std::optional<std::int64_t> {
         if (r.stalled && !r.last.inside_collective) return r.stalled_ns;
@@ -78,6 +103,19 @@ int firstAtFault(std::span<const RankRecord> ranks) {
       i >= 0)
     return i;
   return -1;
+}
+
+std::string describeFault(std::span<const RankRecord> ranks, int index) {
+  const RankRecord& r = ranks[static_cast<std::size_t>(index)];
+  if (ownFailure(r)) return describeEnd(r);
+  if (index == frozen(ranks))
+    return strf("its process did not run: no sign of life for %.1f s", static_cast<double>(r.silent_ns) / 1e9);
+  if (index == absentee(ranks)) {
+    const RankRecord& w = ranks[static_cast<std::size_t>(firstWaiter(ranks))];
+    return strf("it did not come to %s #%lld, in which rank %d waited for it", w.last.collective.c_str(),
+                static_cast<long long>(w.last.sequence), w.rank);
+  }
+  return describeEnd(r);
 }
 
 std::string describeEnd(const RankRecord& r) {

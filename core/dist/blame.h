@@ -19,6 +19,7 @@ struct RankRecord {
   int rank = 0;
   int pid = 0;
   RankSnapshot last;               ///< its state block, read after its end
+  std::int64_t silent_ns = 0;      ///< how long ago its last sign of life was, when the failure was noticed; 0: not known
   bool done = false;               ///< it said that it has done all
   bool ended = false;
   int exit_code = -1;              ///< where it exited
@@ -34,9 +35,12 @@ struct RankRecord {
 };
 
 /// Index of the rank at fault; -1 where none failed. In this order: the earliest rank that failed by itself (own error,
-/// death, exit before it was done); a rank that did not come to the collective in which others waited; the earliest stall;
-/// the earliest report of any kind.
+/// death, exit before it was done); one whose process does not run (stopped, starved); one that did not come to the
+/// collective in which others waited; the earliest stall; the earliest report of any kind.
 int firstAtFault(std::span<const RankRecord> ranks);
+
+/// What the rank that firstAtFault() has found did, in one sentence.
+std::string describeFault(std::span<const RankRecord> ranks, int index);
 
 /// One sentence: "killed by signal 9 (SIGKILL)", "exited with code 3", "no sign of progress", or its own error's message.
 std::string describeEnd(const RankRecord& rank);

@@ -62,6 +62,13 @@ class Supervisor {
   bool anyRunning() const {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return !r.record.ended; });
   }
+  /// A rank that hangs has nothing to report: once the others have, it need not be waited for.
+  bool onlyCulpritIsLeft() const {
+    if (culprit_ < 0) return false;
+    for (const Rank& r : ranks_)
+      if (!r.record.ended && (r.record.rank != culprit_ || r.record.error)) return false;
+    return true;
+  }
   void waitForNews();
   void readFrom(Rank& r);
   void handle(Rank& r, const std::string& line);
@@ -81,6 +88,7 @@ class Supervisor {
   std::int64_t told_ns_ = 0;    ///< when the ranks were asked to stop
   std::int64_t termed_ns_ = 0;  ///< when SIGTERM was sent
   bool killed_ = false;
+  int culprit_ = -1;            ///< as far as was known when the ranks were asked to stop
 };
 
 Status Supervisor::start(const std::string& directory) {
@@ -210,7 +218,10 @@ void Supervisor::noticeFailure() {
     if (!died && !r.record.error && !r.record.stalled) continue;
     failed_ns_ = monotonicNs();
     for (Rank& other : ranks_)
-      if (!other.record.ended) other.record.last = other.state.snapshot();
+      if (!other.record.ended) {
+        other.record.last = other.state.snapshot();
+        if (other.record.last.heartbeat_ns != 0) other.record.silent_ns = failed_ns_ - other.record.last.heartbeat_ns;
+      }
     return;
   }
 }
@@ -236,9 +247,13 @@ void Supervisor::stopInTime(std::int64_t now) {
     for (const Rank& r : ranks_) records.push_back(r.record);
     const int i = firstAtFault(records);
     const bool cause_known = i >= 0 && (ranks_[static_cast<std::size_t>(i)].record.ended || records[static_cast<std::size_t>(i)].error);
-    if (cause_known || now - failed_ns_ > kEvidenceNs) tellAll(now);
+    if (cause_known || now - failed_ns_ > kEvidenceNs) {
+      culprit_ = i;
+      tellAll(now);
+    }
   }
-  if (told_ns_ != 0 && termed_ns_ == 0 && now - told_ns_ > spec_.grace.count() * kMs) {
+  if (told_ns_ != 0 && termed_ns_ == 0 &&
+      (now - told_ns_ > (cancelled_ ? spec_.cancel_grace : spec_.grace).count() * kMs || onlyCulpritIsLeft())) {
     termed_ns_ = now;
     signalAll(SIGTERM);
   }
@@ -274,7 +289,7 @@ RunOutcome Supervisor::outcome(const std::string& directory) {
     failure.error = *r.error;
   else
     failure.error = makeError(r.stalled || !r.ended || r.asked_to_stop ? "rank-stalled" : "rank-died",
-                              strf("rank %d: %s", r.rank, describeEnd(r).c_str()), Outcome::kRunFailed);
+                              strf("rank %d: %s", r.rank, describeFault(out.ranks, index).c_str()), Outcome::kRunFailed);
   out.failure = std::move(failure);
   return out;
 }

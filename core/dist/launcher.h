@@ -27,8 +27,10 @@ struct LaunchSpec {
   /// A rank that makes no progress (RankReporter::phase, step, note, collective) for this long has stalled. 0: never.
   /// Ranks that wait inside a collective get two seconds more: their own deadline comes first.
   std::chrono::milliseconds stall_timeout{120'000};
-  /// After a failure or a cancellation: so long may the ranks finish and report before SIGTERM; SIGKILL follows 1 s later.
+  /// After a failure: so long may the others finish and report before SIGTERM; SIGKILL follows 1 s later.
   std::chrono::milliseconds grace{1500};
+  /// The same after a cancellation; longer where ranks save what they have.
+  std::chrono::milliseconds cancel_grace{1500};
   CancelToken cancel;
   bool keep_directory = false;       ///< also after a good run; after a failure it always stays, for its logs
 };

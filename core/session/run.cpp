@@ -14,20 +14,21 @@
 #include "core/dist/environment.h"
 #include "core/dist/launcher.h"
 #include "core/dist/nccl_loader.h"
+#include "core/session/meeting.h"
 #include "core/session/rank_loop.h"
 #include "core/session/run_virtual.h"
 #include "core/torch/capture.h"
 
 namespace spscope::session {
-namespace {
 
-/// The headless program beside this one (the window starts ranks, too), or this one.
 std::string rankProgram() {
   std::error_code failed;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
   const std::filesystem::path beside = self.parent_path() / "spscope";
   return std::filesystem::exists(beside, failed) ? beside.string() : self.string();
 }
+
+namespace {
 
 Status checkTransport(const RunRequest& what) {
   if (what.ranks == "virtual" || what.ranks == "gloo") return {};
@@ -69,7 +70,7 @@ Status runHere(const RunRequest& what, const Request& request, const OnStep& on_
   spec.request = toMessage(what).encode();
   spec.stall_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(2e3 * what.timeout_seconds));
   // A rank that saves on its way out needs the time to do so.
-  if (!what.save_to.empty()) spec.grace = std::max(spec.grace, std::chrono::milliseconds(60'000));
+  if (!what.save_to.empty()) spec.cancel_grace = std::chrono::milliseconds(60'000);
   spec.cancel = request.cancel;
   out.peak_bytes.assign(static_cast<std::size_t>(spec.ranks), 0);
   out.comm_ns = out.step_peak_bytes = out.peak_bytes;
@@ -172,6 +173,7 @@ int rankMain() {
   request.cancel = reporter.cancel();
   request.diagnostics = &diagnostics;
   const auto work = [&]() -> Status {
+    if (isMeeting(reporter.request())) return meetAsRank(reporter);
     SP_ASSIGN(const RunRequest what, runRequestFrom(reporter.request()));
     RankPlace place{reporter, {}, what.ranks};
     place.meet.rank = reporter.rank();

@@ -70,6 +70,19 @@ TEST(Blame, RankThatStayedAwayNotTheOneThatGaveUpWaiting) {
   report(ranks[2], "collective-timeout", 50);
   report(ranks[0], "peer-lost", 51);
   EXPECT_EQ(firstAtFault(ranks), 1);
+  EXPECT_EQ(describeFault(ranks, 1), "it did not come to all_reduce #7, in which rank 2 waited for it");
+}
+
+TEST(Blame, StoppedProcessThoughItIsInTheSameCollective) {
+  std::vector<RankRecord> ranks{rank(0, 7, true), rank(1, 7, true), rank(2, 7, true)};
+  report(ranks[0], "collective-timeout", 50);
+  ranks[0].silent_ns = 150'000'000;
+  ranks[1].silent_ns = 200'000'000;
+  ranks[2].silent_ns = 2'100'000'000;
+  EXPECT_EQ(firstAtFault(ranks), 2);
+  EXPECT_EQ(describeFault(ranks, 2), "its process did not run: no sign of life for 2.1 s");
+  ranks[1].silent_ns = 1'900'000'000;  // a machine that starves them all says nothing about one
+  EXPECT_EQ(firstAtFault(ranks), 0);
 }
 
 TEST(Blame, RankThatNeverCameToTheRendezvous) {
