@@ -32,6 +32,7 @@ std::unique_ptr<Command> makeCompile();
 std::unique_ptr<Command> makeVerify();
 std::unique_ptr<Command> makeRun();
 std::unique_ptr<Command> makeDiff();
+std::unique_ptr<Command> makeDoctor();
 std::unique_ptr<Command> makeExplain();
 
 }  // namespace spscope::app

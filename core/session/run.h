@@ -67,6 +67,9 @@ using OnStep = std::function<void(const StepLine&)>;
 /// launch-env, launch-world. What goes wrong later is RunOutcome::failure.
 Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnStep& on_step = {});
 
+/// What is started as a rank: the headless program beside this one (the window starts ranks, too), or this one.
+std::string rankProgram();
+
 /// The whole of a process that run() started as a rank. Returns its exit code.
 int rankMain();
 
