@@ -15,9 +15,18 @@ class Explain : public Command {
     return "  spscope explain archive-truncated\n"
            "  spscope explain                               all codes";
   }
-  void declare(CLI::App& command) override { command.add_option("CODE", code_, "the code between error[ and ]"); }
+  void declare(CLI::App& command) override { 
+    command.add_option("CODE", code_, "the code between error[ and ]");
+    command.add_flag("--markdown", markdown_, "all codes as the page docs/errors.md");
+  }
 
   Result<int> run(Report& report, const session::Request&) override {
+    if (markdown_) {
+      std::string text = codesMarkdown();
+      text.pop_back();  // the line ends itself
+      report.page.line(text);
+      return 0;
+    }
     if (code_.empty()) {
       report.json["codes"] = Json::array();
       std::vector<std::vector<std::string>> rows{{"code", "meaning"}};
@@ -48,6 +57,7 @@ class Explain : public Command {
 
  private:
   std::string code_;
+  bool markdown_ = false;
 };
 
 }  // namespace

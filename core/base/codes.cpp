@@ -39,6 +39,8 @@ const std::vector<CodeInfo>& allCodes() {
          "A fault of the pass named in the report: please send the reproducer file."},
         {"verify-use", "A value is used before it is defined.",
          "A fault of the pass named in the report, or a text edited by hand."},
+        {"collectives-differ", "Two ranks' programs would issue other collectives: a run would hang.",
+         "Please report it with the model's graph (spscope compile --stages); another --sp may do."},
         {"pass-dishonest", "A pass said that it changed nothing and did, or the other way round.",
          "A fault of the pass named in the report: please send the reproducer file."},
         {"pass-form", "A pass was given a graph in a form that it does not take, or left another than it promises.",
@@ -115,10 +117,16 @@ const std::vector<CodeInfo>& allCodes() {
          "Export the model with attention dropout 0."},
         {"attention-math", "An attention does not fit the device's fused kernel and runs as separate matrix products.",
          "Right but slower and larger; see the reason in the message."},
+        {"gradient-incomplete", "A gradient or the loss would still differ between the ranks after the backward.",
+         "A fault of the passes: please report it with the model's graph (spscope compile --stages)."},
         {"mutates-input", "The program writes into a parameter or a user input.",
          "Write into a clone of it in the model's code, or register it as a buffer."},
         {"mutation-unknown", "An op writes into its operand in a way that has no functional twin here.",
          "Replace the in-place op in the model's code by its functional form."},
+        {"nothing-trainable", "No parameter of the graph requires a gradient.",
+         "Export the model with requires_grad left on (model.train(), no freezing of everything)."},
+        {"random-op-sharded", "An op draws from a sequential random generator, whose numbers on a shard would be others.",
+         "Export with dropout p = 0, or use --sp 1."},
         // --- ranks
         {"collective-dtype", "A collective cannot work on this element type.", "Convert the value before the collective."},
         {"collective-mismatch", "The ranks are not doing the same collective, or not with sizes that fit each other.",
@@ -128,6 +136,8 @@ const std::vector<CodeInfo>& allCodes() {
         {"launch-env", "The variables of the launcher are missing, set by half or contradict each other.",
          "Start through torchrun --no-python, srun or mpirun, or leave --launched out to start ranks on this machine."},
         {"launch-world", "--sp times --dp is not the number of ranks.", "Choose --sp and --dp so that their product is it."},
+        {"nccl-failed", "NCCL or the CUDA driver reports an error in a collective.",
+         "See the message; NCCL_DEBUG=INFO in the environment makes NCCL say more."},
         {"nccl-unavailable", "Ranks on GPUs cannot run here.", "Use --ranks gloo; spscope doctor says what is missing."},
         {"peer-lost", "The connection to another rank broke: it ended or failed.", "See the output of the rank that failed first."},
         {"rank-died", "A rank's process ended before its work was done.", "See the end of its output; signal 9 is often a lack of memory."},
@@ -153,6 +163,17 @@ const std::vector<CodeInfo>& allCodes() {
         {"seq-unmarked", "No input is known to carry the sequence, so its length cannot be changed.",
          "Name the sequence with --sequence NAME:DIM."},
         // --- pipeline
+        {"gathered", "A value is made whole on every rank, because no rule keeps it cut there. Right, but it does not scale.",
+         "See the reason; where the op can be written with ATen ops that have rules, do so."},
+        {"mark-dim", "--sequence names a dimension that the value does not have.", "Count the dimensions from 0; spscope inspect shows the shapes."},
+        {"mark-unknown", "--sequence names neither an input nor a value of the graph.", "See spscope inspect for the inputs, compile --stages for the values."},
+        {"sequence-assumed", "An input that nobody named is cut like the named ones, since it has their shape.",
+         "Fine where it runs along the sequence. Otherwise name what is cut with --sequence NAME:DIM,..."},
+        {"setting-device", "--device is neither cpu nor cuda.", "Choose one of the two."},
+        {"setting-dp", "This version compiles no data parallel replicas.", "Use --dp 1."},
+        {"setting-optimizer", "--optimizer is not known.", "Choose adamw or sgd."},
+        {"setting-save", "--save is not a policy that this version knows.", "Choose all or sac."},
+        {"setting-sp", "--sp is no number of ranks.", "Choose a number from 1 to 4096."},
         {"no-attention", "The graph holds no attention op, fused or eager; decomposed exports lose it.",
          "Export without run_decompositions(), or with scaled_dot_product_attention taken out of its table."},
         {"nothing-long", "No value of the program grows with the sequence: nothing is recomputed in the backward.",
@@ -205,6 +226,30 @@ const CodeInfo* findCode(std::string_view code) {
   const auto it = std::lower_bound(codes.begin(), codes.end(), code,
                                    [](const CodeInfo& row, std::string_view c) { return row.code < c; });
   return it != codes.end() && it->code == code ? &*it : nullptr;
+}
+
+std::string codesMarkdown() {
+  std::string out =
+      "# Error and warning codes\n\n"
+      "Written by `spscope explain --markdown`; a test compares it with core/base/codes.cpp.\n\n"
+      "| code | meaning | remedy |\n|---|---|---|\n";
+  const auto cell = [&](std::string_view text) {
+    for (const char c : text) {
+      if (c == '|') out += '\\';
+      out += c;
+    }
+    out += " |";
+  };
+  for (const CodeInfo& row : allCodes()) {
+    out += "| `";
+    out += row.code;
+    out += "` | ";
+    cell(row.meaning);
+    out += ' ';
+    cell(row.remedy);
+    out += '\n';
+  }
+  return out;
 }
 
 }  // namespace spscope

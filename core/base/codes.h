@@ -2,6 +2,7 @@
 // The catalogue of error and warning codes: meaning and remedy. `spscope explain` and docs/errors.md print it.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,5 +18,7 @@ struct CodeInfo {
 const std::vector<CodeInfo>& allCodes();
 /// nullptr when there is no such code.
 const CodeInfo* findCode(std::string_view code);
+/// The text of docs/errors.md.
+std::string codesMarkdown();
 
 }  // namespace spscope

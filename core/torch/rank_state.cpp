@@ -14,14 +14,14 @@ namespace spscope::exec {
 namespace {
 
 /// What the graph says about an input must be what the tensor is.
-Status checkTensor(const ir::Graph& graph, const ir::Input& input, const at::Tensor& tensor, std::string_view what) {
+Status checkTensor(const ir::Graph& graph, const ir::Input& input, const at::Tensor& tensor, bool weight) {
   const ir::Value& value = graph.value(input.value);
   if (tensor.sizes() != at::IntArrayRef(value.local))
-    return makeError(std::string(what) + "-shape", strf("%s has shape [%s], the program takes [%s]", input.name.c_str(),
+    return makeError(weight ? "weight-shape" : "input-shape", strf("%s has shape [%s], the program takes [%s]", input.name.c_str(),
                                                         join(tensor.sizes().vec(), ", ").c_str(),
                                                         join(value.local, ", ").c_str()));
   if (tensor.scalar_type() != toScalarType(value.dtype))
-    return makeError(std::string(what) + "-dtype",
+    return makeError(weight ? "weight-dtype" : "input-dtype",
                      strf("%s is %s, the program takes %s", input.name.c_str(),
                           std::string(ir::longName(toDType(tensor.scalar_type()))).c_str(),
                           std::string(ir::longName(value.dtype)).c_str()));
@@ -39,7 +39,7 @@ Status RankState::bind(const TensorBag& state) {
     const int at = state.impl().find(input.name);
     if (at < 0) return makeError("weight-missing", "no values for " + input.name);
     const at::Tensor& tensor = state.impl().tensors[static_cast<std::size_t>(at)];
-    SP_TRY(checkTensor(graph, input, tensor, "weight"));
+    SP_TRY(checkTensor(graph, input, tensor, /*weight=*/true));
     bound[i] = tensor;
   }
   bound_ = std::move(bound);
@@ -61,7 +61,7 @@ Status RankState::begin(const TensorBag& inputs) {
     const int at = inputs.impl().find(input.name);
     if (at < 0) return makeError("input-missing", "no values for the input " + input.name);
     const at::Tensor& tensor = inputs.impl().tensors[static_cast<std::size_t>(at)];
-    SP_TRY(checkTensor(graph, input, tensor, "input"));
+    SP_TRY(checkTensor(graph, input, tensor, /*weight=*/false));
     slot = tensor;
   }
   meter.reset();

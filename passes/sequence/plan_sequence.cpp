@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/strings.h"
+#include "core/ir/attention.h"
 #include "passes/sequence/planner.h"
 #include "passes/sequence/tag_inputs.h"
 
@@ -58,6 +59,7 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
   if (graph.mesh.axes.empty()) graph.mesh.axes = {{"dp", context.settings.dp}, {"sp", context.settings.sp}};
   tagInputs(graph, context.settings, *context.diagnostics);
   Planner planner(graph, context);
+  const bool attends = !ir::findAttention(graph).empty();
   SP_TRY(planner.run());
   bool sharded = false;
   for (ir::NodeId id : graph.order)
@@ -66,6 +68,8 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
   if (!sharded && context.settings.sp > 1)
     context.diagnostics->warn("nothing-sharded", "no value of the graph could be sharded: every rank computes everything", {}, {},
                               "Name what is the sequence with --sequence NAME:DIM (an input or any value of the graph).");
+  else if (!attends && context.settings.sp > 1)
+    context.diagnostics->warn("no-attention", "the graph holds no attention: tokens are shared out, but nothing lets them see each other");
   return true;
 }
 
