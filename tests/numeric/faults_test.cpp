@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// The proof can fail: each mistake that people make with sequence parallelism, put by hand into the compiled step of a model
+// that is right, is seen.
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "core/ir/sp_ops.h"
+#include "core/torch/capture.h"
+#include "core/torch/compare.h"
+#include "core/torch/virtual_ranks.h"
+#include "passes/registry.h"
+#include "tests/support/zoo.h"
+
+namespace spscope::zoo {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::Use;
+using ir::ValueId;
+
+/// What the comparison of a faulty program says.
+struct Seen {
+  bool equal = false;
+  double loss_rel = 0.0, gradient_rel = 0.0;
+  std::string worst;
+};
+
+class Faults : public testing::Test {
+ protected:
+  static constexpr int kRanks = 2;
+
+  void use(const std::string& name) {
+    const Case what = caseOf(name, kRanks);
+    request_.diagnostics = &diagnostics_;
+    session::OpenRequest open;
+    open.path = what.path;
+    open.dtype = ir::DType::kF64;
+    model_ = session::open(open, request_).value();
+    settings_.sp = kRanks;
+    session::CompileRequest compile;
+    compile.settings = settings_;
+    compiled_ = session::compile(*model_, compile, request_).value();
+    ASSERT_EQ(compiled_.compiled.programs.size(), 1u);  // even shards: one program for both
+    session::DataRequest data;
+    data.inputs = what.inputs;
+    state_ = session::loadState(*model_, data, request_).value();
+    inputs_ = session::loadInputs(*model_, data, 0, request_).value();
+    reference_ = session::runUnsharded(*model_, settings_, state_, inputs_, request_).value();
+  }
+
+  using Mistake = std::function<void(Graph&, int rank)>;
+  /// Puts the mistake into each rank's program, runs them, compares as `verify` does.
+  Seen see(const Mistake& mistake) {
+    std::vector<std::shared_ptr<const exec::Program>> programs;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      auto graph = std::make_shared<Graph>(*compiled_.compiled.programs.front());
+      mistake(*graph, rank);
+      programs.push_back(exec::Program::prepare(graph, {rank, kRanks, false}).value());
+    }
+    auto ranks = exec::VirtualRanks::create(std::move(programs)).value();
+    EXPECT_TRUE(ranks.bind(state_));
+    const auto results = ranks.step(inputs_).value();
+    const auto tolerance = exec::Tolerance::of(ir::DType::kF64);
+    Seen out;
+    out.equal = true;
+    for (const exec::StepResult& r : results) {
+      const double loss = exec::relativeError(r.loss, reference_.loss);
+      const auto gradients = exec::compareGradients(r.gradients, reference_.gradients, tolerance.floor).value();
+      out.equal = out.equal && loss <= tolerance.loss && gradients.within(tolerance);
+      out.loss_rel = std::max(out.loss_rel, loss);
+      if (gradients.rel_max >= out.gradient_rel) out.gradient_rel = gradients.rel_max, out.worst = gradients.worst;
+    }
+    return out;
+  }
+
+  static bool nothing(const Node&) { return true; }
+  /// First node of the op for which `which` holds; fails the test where there is none.
+  static NodeId find(const Graph& g, std::string_view op, const std::function<bool(const Node&)>& which = nothing) {
+    for (const NodeId id : g.order)
+      if (g.node(id).op.str() == op && which(g.node(id))) return id;
+    throw std::runtime_error("the program has no " + std::string(op));
+  }
+  static bool backward(const Node& n) { return n.phase == ir::Phase::kBackward; }
+  static bool forward(const Node& n) { return n.phase == ir::Phase::kForward; }
+  static void drop(Graph& g, NodeId id) {
+    g.replaceAllUses(g.node(id).outputs[0], ir::useArg(g.node(id), "self"));
+    std::erase(g.order, id);
+  }
+  /// A node behind `after` with one output like `like`'s, of local shape `local`.
+  static ValueId insert(Graph& g, NodeId after, const char* op, std::vector<ir::Argument> args, ValueId like, ir::Dims local) {
+    const NodeId id = g.addNode(op, "fault");
+    for (ir::Argument& a : args) g.node(id).args.push_back(std::move(a));
+    g.node(id).phase = g.node(after).phase;
+    const ValueId out = g.addOutput(id, g.value(like).dtype, local);
+    g.value(out).local = std::move(local);
+    g.order.insert(std::find(g.order.begin(), g.order.end(), after) + 1, id);
+    return out;
+  }
+  /// The slice that gives each rank its labels.
+  static NodeId labelSlice(const Graph& g) {
+    return find(g, "sp.slice.default", [&](const Node& n) {
+      return g.value(n.outputs[0]).dtype == ir::DType::kI64 && n.location && ir::useArg(n, "self") != labels(g) &&
+             g.value(ir::useArg(n, "self")).producer != ir::kNone;
+    });
+  }
+  static ValueId labels(const Graph& g) {
+    for (const ir::Input& in : g.inputs)
+      if (in.name == "labels") return in.value;
+    throw std::runtime_error("no labels");
+  }
+
+  DiagnosticSink diagnostics_;
+  session::Request request_;
+  passes::Settings settings_;
+  std::shared_ptr<const session::Model> model_;
+  session::CompileOutcome compiled_;
+  exec::TensorBag state_, inputs_;
+  exec::StepResult reference_;
+};
+
+TEST_F(Faults, WithoutOneTheProgramIsRight) {
+  use("llama_causal_gqa_pos");
+  const Seen seen = see([](Graph&, int) {});
+  EXPECT_TRUE(seen.equal) << seen.loss_rel << " " << seen.gradient_rel;
+}
+
+TEST_F(Faults, AGradientThatIsNotSummed) {
+  use("llama_causal_gqa_pos");
+  const Seen seen = see([](Graph& g, int) { drop(g, find(g, "sp.all_reduce.default", backward)); });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_LE(seen.loss_rel, 1e-10);  // the loss says nothing about it
+  EXPECT_GT(seen.gradient_rel, 0.1);
+}
+
+TEST_F(Faults, AGradientThatIsSummedTwice) {
+  use("llama_causal_gqa_pos");
+  const Seen seen = see([](Graph& g, int) {
+    const NodeId sum = find(g, "sp.all_reduce.default", backward);
+    const ValueId once = g.node(sum).outputs[0];
+    const ValueId twice = insert(g, sum, "sp.all_reduce.default", {{"self", Use{once}}}, once, g.value(once).local);
+    for (ir::Output& out : g.outputs)
+      if (out.value == once) out.value = twice;
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_LE(seen.loss_rel, 1e-10);
+  EXPECT_NEAR(seen.gradient_rel, kRanks - 1, 1e-6);
+}
+
+TEST_F(Faults, ALossThatIsNotSummed) {
+  use("llama_causal_gqa_pos");
+  const Seen seen = see([](Graph& g, int) { drop(g, find(g, "sp.all_reduce.default", forward)); });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_GT(seen.loss_rel, 0.1);
+}
+
+TEST_F(Faults, MeanOfLocalMeans) {
+  for (const char* name : {"llama_causal_gqa_pos", "llama_deadshard_pos"}) {
+    SCOPED_TRACE(name);
+    use(name);
+    // The mean over each rank's own labels, then the mean of the ranks.
+    const Seen seen = see([](Graph& g, int) {
+      const NodeId slice = labelSlice(g);
+      const NodeId count = find(g, "aten.sum.default", [](const Node& n) { return n.name.find("_valid") != std::string::npos; });
+      g.node(g.value(ir::useArg(g.node(count), "self")).producer).set("self", Use{g.node(slice).outputs[0]});
+      const ValueId valid = g.node(count).outputs[0];
+      const ValueId scaled = insert(g, count, "aten.mul.Scalar", {{"self", Use{valid}}, {"other", std::int64_t{kRanks}}}, valid, {});
+      for (const NodeId id : g.order)
+        if (g.node(id).op.str() == "aten.div.Tensor" && ir::useArg(g.node(id), "other") == valid) g.node(id).set("other", Use{scaled});
+    });
+    EXPECT_FALSE(seen.equal);
+    EXPECT_GT(seen.loss_rel, 1e-4);
+    EXPECT_GT(seen.gradient_rel, 1e-3);
+  }
+}
+
+TEST_F(Faults, LabelsShiftedInsideEachShard) {
+  use("llama_causal_gqa_pos");
+  const Seen seen = see([](Graph& g, int) {
+    const NodeId slice = labelSlice(g);
+    const ValueId whole = labels(g);
+    const ir::Dims local = g.value(g.node(slice).outputs[0]).local;
+    const std::int64_t width = local.at(1);
+    const ValueId own = insert(g, slice, "sp.slice.default",
+                               {{"self", Use{whole}}, {"dim", std::int64_t{1}}, {"blocks", std::vector<std::int64_t>(kRanks, width)}}, whole, local);
+    const ValueId padded = insert(g, g.value(own).producer, "aten.constant_pad_nd.default",
+                                  {{"self", Use{own}}, {"pad", std::vector<std::int64_t>{0, 1}}, {"value", std::int64_t{-100}}}, whole,
+                                  {local[0], width + 1});
+    const ValueId shifted = insert(g, g.value(padded).producer, "aten.slice.Tensor",
+                                   {{"self", Use{padded}}, {"dim", std::int64_t{1}}, {"start", std::int64_t{1}}, {"end", width + 1}}, whole, local);
+    const ValueId contiguous = insert(g, g.value(shifted).producer, "aten.clone.default",
+                                      {{"self", Use{shifted}}, {"memory_format", ir::MemoryFormat::kContiguous}}, whole, local);
+    g.replaceAllUses(g.node(slice).outputs[0], contiguous);
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_GT(seen.loss_rel, 1e-4);
+  EXPECT_GT(seen.gradient_rel, 1e-3);
+}
+
+TEST_F(Faults, AttentionWithoutItsCausalMask) {
+  use("llama_causal_gqa_pos");
+  const Seen seen = see([](Graph& g, int) {
+    int changed = 0;
+    for (const NodeId id : g.order)
+      if (ir::isAttention(g.node(id).op)) g.node(id).set("is_causal", false), ++changed;
+    EXPECT_EQ(changed, 4);  // two layers, forward and backward
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_GT(seen.loss_rel, 1e-4);
+}
+
+TEST_F(Faults, AMaskThatIsDropped) {
+  use("llama_gqa_pad");
+  const Seen seen = see([](Graph& g, int) {
+    int changed = 0;
+    for (const NodeId id : g.order)
+      if (ir::isAttention(g.node(id).op) && g.node(id).find("attn_mask")) g.node(id).erase("attn_mask"), ++changed;
+    EXPECT_EQ(changed, 4);
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_GT(seen.loss_rel, 1e-6);
+}
+
+TEST_F(Faults, PositionsThatStartAnewOnEveryRank) {
+  use("llama_causal_gqa_pos");
+  const Seen seen = see([](Graph& g, int) {
+    const NodeId slice = find(g, "sp.slice.default", [&](const Node& n) { return g.value(n.outputs[0]).dtype == ir::DType::kF64; });
+    const ValueId table = ir::useArg(g.node(slice), "self");
+    const ir::Dims local = g.value(g.node(slice).outputs[0]).local;
+    const std::int64_t dim = ir::intArg(g.node(slice), "dim", -1);
+    const ValueId first = insert(g, slice, "aten.slice.Tensor",
+                                 {{"self", Use{table}}, {"dim", dim}, {"start", std::int64_t{0}}, {"end", local.at(static_cast<std::size_t>(dim))}},
+                                 table, local);
+    g.replaceAllUses(g.node(slice).outputs[0], first);
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_GT(seen.gradient_rel, 1e-6);
+}
+
+TEST_F(Faults, GradientsOfKeysAndValuesExchanged) {
+  use("llama_causal_mha_pos");
+  const Seen seen = see([](Graph& g, int) {
+    const auto isExchange = [](const Node& n) { return backward(n) && ir::intArg(n, "gather_dim", -1) == 1; };
+    const NodeId first = find(g, "sp.all_to_all.default", isExchange);
+    const NodeId second = find(g, "sp.all_to_all.default", [&](const Node& n) { return isExchange(n) && n.id != first; });
+    const ValueId a = ir::useArg(g.node(first), "self"), b = ir::useArg(g.node(second), "self");
+    g.node(first).set("self", Use{b});
+    g.node(second).set("self", Use{a});
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_LE(seen.loss_rel, 1e-10);
+  EXPECT_GT(seen.gradient_rel, 0.1);
+}
+
+TEST_F(Faults, AMistakeOnOneRankOnly) {
+  use("llama_causal_gqa_pos");
+  const Seen seen = see([](Graph& g, int rank) {
+    if (rank != 1) return;
+    const NodeId sum = find(g, "sp.all_reduce.default", backward);
+    for (ir::Output& out : g.outputs)
+      if (out.value == g.node(sum).outputs[0]) out.value = ir::useArg(g.node(sum), "self");
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_GT(seen.gradient_rel, 0.1);
+}
+
+TEST_F(Faults, AGradientThatIsMissing) {
+  use("nanogpt");
+  const Seen seen = see([](Graph& g, int) {
+    std::erase_if(g.outputs, [&](const ir::Output& out) {
+      return out.kind == ir::OutputKind::kGradient && g.inputs[static_cast<std::size_t>(out.input)].name == "blocks.0.attn.qkv.weight";
+    });
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_NEAR(seen.gradient_rel, 1.0, 1e-12);
+  EXPECT_EQ(seen.worst, "blocks.0.attn.qkv.weight");
+}
+
+TEST_F(Faults, RanksThatIssueOtherCollectivesDoNotStart) {
+  use("llama_causal_gqa_pos");
+  std::vector<std::shared_ptr<const exec::Program>> programs;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto graph = std::make_shared<Graph>(*compiled_.compiled.programs.front());
+    if (rank == 1) drop(*graph, find(*graph, "sp.all_reduce.default", backward));
+    programs.push_back(exec::Program::prepare(graph, {rank, kRanks, false}).value());
+  }
+  const auto ranks = exec::VirtualRanks::create(std::move(programs));
+  ASSERT_FALSE(ranks);
+  EXPECT_EQ(ranks.error().code, "rank-programs-differ");
+}
+
+TEST_F(Faults, AMissingVaryIsSeenBeforeAnythingRuns) {
+  use("llama_causal_gqa_pos");
+  std::shared_ptr<const Graph> local;
+  for (const auto& stage : compiled_.compiled.stages)
+    if (stage.name == "lower-attention") local = stage.graph;
+  ASSERT_TRUE(local);
+  const auto ofKeys = [](const Node& n) { return n.location && n.location->module_path.find("k_proj") != std::string::npos; };
+  for (const bool with_mistake : {false, true}) {
+    auto graph = std::make_shared<Graph>(*local);
+    if (with_mistake) drop(*graph, find(*graph, "sp.vary.default", ofKeys));
+    const auto services = exec::makeOpServices();
+    passes::PassContext context{.settings = settings_};
+    context.services = services.get();
+    const auto result = passes::runPipeline(graph, {*passes::findPass("build-joint"), *passes::findPass("sync-gradients")}, context, {});
+    ASSERT_EQ(result.failure.has_value(), with_mistake);
+    if (!with_mistake) continue;
+    EXPECT_EQ(result.failure->code, "gradient-incomplete");
+    EXPECT_THAT(result.failure->message, testing::HasSubstr("k_proj.weight"));
+    EXPECT_EQ(result.failed_pass, "sync-gradients");
+  }
+}
+
+}  // namespace
+}  // namespace spscope::zoo

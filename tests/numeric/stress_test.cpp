@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that each have one thing that breaks sequence parallelism (tests/data/stress): right, or refused with a reason.
+#include "tests/support/figures.h"
+#include "tests/support/zoo.h"
+
+namespace spscope::zoo {
+namespace {
+
+const Json& entryOf(const std::string& name) {
+  for (const Json& model : manifest(true))
+    if (model["name"] == name) return model;
+  throw std::runtime_error("no such model: " + name);
+}
+
+class Stress : public testing::TestWithParam<std::tuple<std::string, int>> {};
+
+TEST_P(Stress, IsRightOrRefused) {
+  const auto& [name, ranks] = GetParam();
+  const auto verified = verify(caseOf(name, ranks, true));
+  if (!verified) {
+    EXPECT_EQ(verified.error().outcome, Outcome::kRefused) << verified.error().format();
+    EXPECT_NE(verified.error().code, "internal") << verified.error().format();
+    EXPECT_FALSE(verified.error().node.empty());
+    GTEST_SKIP() << "refused: " << verified.error().format();
+  }
+  expectEqual(*verified);
+  const auto& gathers = verified->outcome.compiled.figures.gathers;
+  for (const session::GatherNote& g : gathers) EXPECT_FALSE(g.node.empty() || g.reason.empty());
+  if (ranks == 4) {
+    std::string list;
+    for (const session::GatherNote& g : gathers) list += "\n  " + g.node + ": " + g.reason;
+    EXPECT_LE(static_cast<int>(gathers.size()), entryOf(name)["prototype_P4"]["gathers"].get<int>()) << list;
+    const Json& exchanges = entryOf(name)["prototype_P4"]["all_to_all"];
+    if (exchanges.is_number()) {
+      EXPECT_EQ(verified->outcome.compiled.figures.inserted_all_to_all, exchanges.get<int>());
+    }
+  }
+  const Distance far = distance(verified->outcome.loss, verified->gradients, reference(name, true), "f64");
+  EXPECT_LE(far.loss, 1e-10);
+  EXPECT_LE(far.gradient, 1e-8) << far.worst;
+  WorstFigures::table().add("stress against .ref.json, P = " + std::to_string(ranks), far.loss, far.gradient, name + ": " + far.worst);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Stress, testing::Combine(testing::ValuesIn(names(true)), testing::Values(3, 4)), nameWithRanks);
+
+}  // namespace
+}  // namespace spscope::zoo
