@@ -1,47 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // spscope: the headless command. Reads the command line, runs one command, reports. Exit codes: 0 fine, 1 the answer
 // is no, 2 usage, 3 refused with reasons, 4 a run failed.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 
 #include "app/commands/command.h"
+#include "app/progress.h"
+#include "app/version.h"
 #include "core/base/log.h"
 #include "core/base/strings.h"
 #include "core/session/interrupt.h"
+#include "core/session/machine.h"
 #include "core/session/run.h"
 
 namespace spscope::app {
 namespace {
-
-/// Progress on standard error: one line that is rewritten on a terminal, plain log lines otherwise.
-class ProgressLine {
- public:
-  ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {}
-  ~ProgressLine() { clear(); }
-  void show(const Progress& p) {
-    const std::string text = p.total > 0 ? strf("%.*s %lld/%lld", static_cast<int>(p.what.size()), p.what.data(),
-                                                static_cast<long long>(p.done), static_cast<long long>(p.total))
-                                         : std::string(p.what);
-    if (!terminal_) {
-      log::info("progress", text);
-      return;
-    }
-    std::fprintf(stderr, "\r\033[K%s", text.substr(0, 100).c_str());
-    std::fflush(stderr);
-    shown_ = true;
-  }
-  void clear() {
-    if (shown_) std::fputs("\r\033[K", stderr);
-    shown_ = false;
-  }
-
- private:
-  bool terminal_, shown_ = false;
-};
 
 struct CommonFlags {
   std::string json, page, log_level = "warning";
@@ -56,6 +32,20 @@ std::string jsonPathIn(int argc, char** argv) {
   return {};
 }
 
+/// The first word that looks like a flag and is none of the command's; "" where there is none.
+std::string unknownFlag(const CLI::App& command, int argc, char** argv, std::vector<std::string>* known) {
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) known->push_back("--" + name);
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--") break;
+    if (word.compare(0, 2, "--") != 0) continue;
+    const std::string name = word.substr(0, word.find('='));
+    if (std::find(known->begin(), known->end(), name) == known->end()) return name;
+  }
+  return {};
+}
+
 int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc, char** argv) {
   Report report;
   report.setOutputs(jsonPathIn(argc, argv), {});
@@ -64,10 +54,18 @@ int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc
   const CLI::App* used = app.get_subcommands().empty() ? nullptr : app.get_subcommands().front();
   if (used) report.setCommand(used->get_name());
   Error error = makeError("usage", parse_error.what(), Outcome::kUsage);
-  if (!used && argc > 1 && argv[1][0] != '-') {
-    const std::string near = nearest(argv[1], names);
-    error.message = "there is no command " + std::string(argv[1]) + (near.empty() ? "" : "; did you mean " + near + "?");
+  const auto didYouMean = [](const std::string& word, const std::vector<std::string>& candidates) {
+    const std::string near = nearest(word, candidates);
+    return near.empty() ? std::string() : "; did you mean " + near + "?";
+  };
+  std::vector<std::string> flags;
+  if (!used) {
     error.legal = join(names, ", ");
+    if (argc <= 1) error.message = "no command is given";
+    else if (argv[1][0] != '-') error.message = "there is no command " + std::string(argv[1]) + didYouMean(argv[1], names);
+  } else if (parse_error.get_name() == "ExtrasError") {
+    const std::string flag = unknownFlag(*used, argc, argv, &flags);
+    if (!flag.empty()) error.message = used->get_name() + " has no flag " + flag + didYouMean(flag, flags);
   }
   error.remedy = "See spscope " + (used ? used->get_name() + " " : std::string()) + "--help.";
   return report.fail(error);
@@ -75,9 +73,9 @@ int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc
 
 int run(int argc, char** argv) {
   CLI::App app{"spscope: compiles a saved PyTorch training graph for sequence parallelism, proves it, runs it.", "spscope"};
-  app.set_version_flag("--version", std::string("spscope " SPSCOPE_VERSION));
+  app.set_version_flag("--version", versionText());
   app.require_subcommand(1);
-  app.footer("Example:\n  spscope compile model.pt2 --sp 4\nEvery command: spscope COMMAND --help. "
+  app.footer("Examples:\n  spscope inspect resources/samples/llama_gqa.pt2\n  spscope verify resources/samples/llama_gqa.pt2 --sp 2 --dtype float64\n\nEvery command: spscope COMMAND --help. "
              "Codes: spscope explain CODE.\nExit codes: 0 fine, 1 the answer is no, 2 usage, 3 refused, 4 a run failed.");
   auto commands = allCommands();
   CommonFlags common;
@@ -118,10 +116,10 @@ int run(int argc, char** argv) {
     report.startClock();
     try {
       const Result<int> code = commands[i]->run(report, request);
-      progress.clear();
+      progress.end();
       return code ? report.finish(*code) : report.fail(code.error());
     } catch (const std::exception& e) {  // no call of ours throws; memory that is not there, and faults of ours, do
-      progress.clear();
+      progress.end();
       return report.fail(makeError("internal", e.what(), Outcome::kRunFailed));
     }
   }
@@ -134,5 +132,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // Not for people: how `run` starts this program as one of its ranks.
   if (argc == 2 && std::strcmp(argv[1], "rank") == 0) return spscope::session::rankMain();
+  // The two commands that compute in this process.
+  if (argc > 1 && (std::strcmp(argv[1], "verify") == 0 || std::strcmp(argv[1], "run") == 0))
+    spscope::session::restartWithSleepingThreads(argv);
   return spscope::app::run(argc, argv);
 }

@@ -98,7 +98,9 @@ int Report::finish(int code) {
   return code;
 }
 
-int Report::fail(const Error& error) {
+int Report::fail(const Error& what) {
+  Error error = what;
+  if (error.code == "usage" && error.remedy.empty()) error.remedy = "See spscope " + command_ + " --help.";
   std::fprintf(stderr, "%s\n", error.format().c_str());
   if (error.outcome == Outcome::kRefused) {
     json["refusals"] = Json::array({errorObject(error)});

@@ -38,7 +38,7 @@ class Report {
   /// Writes everything and returns the exit code: `code`, or 1 where it was 0 and an output could not be written.
   int finish(int code);
   /// Adds the error to the JSON object ("refusals", "failure" or "error"), prints it, and finishes with its exit code.
-  int fail(const Error& error);
+  int fail(const Error& what);
 
  private:
   Json object() const;

@@ -16,8 +16,8 @@ class Compile : public Command {
   std::string name() const override { return "compile"; }
   std::string summary() const override { return "turn a graph into each rank's training step; shows every stage"; }
   std::string examples() const override {
-    return "  spscope compile model.pt2 --sp 4\n"
-           "  spscope compile model.pt2 --sp 8 --seq 131072 --stages stages/   every stage as text\n"
+    return "  spscope compile resources/samples/llama_gqa.pt2 --sp 4\n"
+           "  spscope compile resources/samples/llama_gqa.pt2 --sp 8 --seq 65536 --stages stages   every stage as text\n"
            "  spscope compile model.pt2 --save all --json plan.json";
   }
   void declare(CLI::App& command) override {

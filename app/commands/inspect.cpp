@@ -95,9 +95,9 @@ class Inspect : public Command {
   std::string name() const override { return "inspect"; }
   std::string summary() const override { return "what a file holds: inputs, operators, attention, parameters"; }
   std::string examples() const override {
-    return "  spscope inspect model.pt2\n"
-           "  spscope inspect model.pt2 --check            checksums of every entry too\n"
-           "  spscope inspect stages/02-plan-sequence.txt  a stage saved by compile --stages";
+    return "  spscope inspect resources/samples/llama_gqa.pt2\n"
+           "  spscope inspect resources/samples/llama_gqa.pt2 --check   checksums of every entry too\n"
+           "  spscope inspect stages/02-plan-sequence.txt              a stage saved by compile --stages";
   }
   void declare(CLI::App& command) override {
     model_.declare(command, false);

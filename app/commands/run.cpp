@@ -2,6 +2,8 @@
 // spscope run: trains on real ranks.
 #include "core/session/run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -21,7 +23,7 @@ class Run : public Command {
   std::string name() const override { return "run"; }
   std::string summary() const override { return "train N steps on real ranks (processes with Gloo; or virtual ones)"; }
   std::string examples() const override {
-    return "  spscope run model.pt2 --sp 4 --steps 10 --lr 1e-3\n"
+    return "  spscope run resources/samples/llama_gqa.pt2 --sp 2 --steps 3 --lr 1e-3\n"
            "  spscope run model.pt2 --sp 2 --steps 100 --inputs batches/ --clip 1 --save-to checkpoints\n"
            "  torchrun --nproc-per-node 4 --no-python spscope run model.pt2 --sp 4 --launched";
   }
@@ -46,8 +48,9 @@ class Run : public Command {
     SP_ASSIGN(run_.open, session::resolveStage(run_.open));
     SP_ASSIGN(run_.settings, flags_.settings(model_));
     SP_ASSIGN(run_.data, data_.request());
+    const bool terminal = ::isatty(STDERR_FILENO) == 1;  // a line of progress may stand there
     SP_ASSIGN(const session::RunOutcome outcome, session::run(run_, request, [&](const session::StepLine& line) {
-      std::fprintf(stderr, "step %lld  loss %s  %s\n", static_cast<long long>(line.step), strf("%.6g", line.loss).c_str(),
+      std::fprintf(stderr, "%sstep %lld  loss %s  %s\n", terminal ? "\r\033[K" : "", static_cast<long long>(line.step), strf("%.6g", line.loss).c_str(),
                    formatNs(line.ns).c_str());
     }));
     report.stopClock();

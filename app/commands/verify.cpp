@@ -18,8 +18,9 @@ class Verify : public Command {
   std::string name() const override { return "verify"; }
   std::string summary() const override { return "prove that the sharded step gives the loss and gradients of the graph"; }
   std::string examples() const override {
-    return "  spscope verify model.pt2 --sp 4 --dtype float64\n"
-           "  spscope verify model.pt2 --inputs batch.safetensors --grads grads.safetensors";
+    return "  spscope verify resources/samples/llama_gqa.pt2 --sp 4 --dtype float64\n"
+           "  spscope verify resources/samples/llama_gqa.pt2 --inputs resources/samples/llama_gqa.inputs.safetensors\n"
+           "  spscope verify model.pt2 --ranks gloo --grads grads.safetensors";
   }
   void declare(CLI::App& command) override {
     model_.declare(command);

@@ -205,6 +205,10 @@ MachineCheck fonts() {
 
 }  // namespace
 
+std::string libtorchVersion() { return dist::libtorchVersion(); }
+
+void restartWithSleepingThreads(char** argv) { exec::ensurePassiveWaiting(argv, dist::availableCores()); }
+
 std::string findLibrary(const std::string& stem, const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     std::vector<std::string> names;

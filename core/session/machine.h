@@ -26,6 +26,12 @@ struct ExamineRequest {
 /// Never fails: what goes wrong is a check that is not ok. Takes about a second, most of it for the two rank processes.
 std::vector<MachineCheck> examineMachine(const ExamineRequest& what, const Request& request);
 
+/// "2.15.0".
+std::string libtorchVersion();
+/// Starts this program again with waiting threads that sleep, where several threads may compute in this process and the
+/// environment does not say how they wait (libgomp reads that once, before main). Call it first thing in main().
+void restartWithSleepingThreads(char** argv);
+
 /// First file of the folders, in their order, whose name begins with `stem` ("libcupti.so"); "" where there is none.
 std::string findLibrary(const std::string& stem, const std::vector<std::string>& folders);
 /// Where shared libraries of CUDA and of the system are looked for: LD_LIBRARY_PATH, the wheels beside libtorch, CUDA

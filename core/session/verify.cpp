@@ -5,6 +5,7 @@
 
 #include "core/session/step_processes.h"
 #include "core/torch/tensor_store.h"
+#include "core/torch/threads.h"
 #include "core/torch/virtual_ranks.h"
 
 namespace spscope::session {
@@ -55,6 +56,7 @@ Result<std::vector<exec::StepResult>> stepVirtually(const passes::Compiled& comp
 
 Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, const Request& request) {
   VerifyOutcome out;
+  exec::setThreads(what.settings.threads);
   CompileRequest compile_request;
   compile_request.settings = what.settings;
   request.report("compile");
