@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/ir/attention.h"
+
 namespace spscope::io {
 namespace {
 
@@ -11,18 +13,25 @@ using ir::kNone;
 using ir::NodeId;
 using ir::ValueId;
 
-class AttentionFinder {
+/// Heads, masks and sizes of the attention that core/ir found.
+class AttentionDescriber {
  public:
-  explicit AttentionFinder(const ir::Graph& graph) : g_(graph), users_(ir::usersOf(graph)) {}
+  explicit AttentionDescriber(const ir::Graph& graph) : g_(graph) {}
 
-  std::vector<AttentionInfo> find() {
+  std::vector<AttentionInfo> describe() const {
     std::vector<AttentionInfo> out;
-    for (const NodeId id : g_.order) {
-      const ir::Node& n = g_.node(id);
-      if (n.phase != ir::Phase::kForward) continue;
+    for (const ir::AttentionSite& site : ir::findAttention(g_)) {
+      const ir::Node& n = g_.node(site.fused ? site.node : site.softmax);
+      if (n.phase != ir::Phase::kForward || site.query == kNone || site.key == kNone) continue;
       AttentionInfo info;
-      const bool found = ir::isAttention(n.op) ? fused(n, &info) : eager(n, &info);
-      if (!found) continue;
+      if (site.fused) fused(n, &info);
+      else noteMasks(n, g_.node(site.node), &info);
+      info.kind = site.fused ? "sdpa" : "eager";
+      const ir::Dims& query = g_.value(site.query).shape;
+      const ir::Dims& keys = g_.value(site.key).shape;
+      info.heads = query.size() >= 4 ? fromBack(query, 3, 1) : 1;
+      info.head_dim = fromBack(query, 1, 0);
+      info.kv_heads = keys.size() >= 4 ? headsBeforeRepeat(site.key, fromBack(keys, 3, 1)) : 1;
       info.node = n.name;
       if (n.location) info.source = n.location->source;
       out.push_back(std::move(info));
@@ -69,36 +78,23 @@ class AttentionFinder {
     return heads;
   }
 
-  bool fused(const ir::Node& n, AttentionInfo* info) const {
-    const ValueId q = ir::useArg(n, "query"), k = ir::useArg(n, "key");
-    if (q == kNone || k == kNone) return false;
-    const ir::Dims& shape = g_.value(q).shape;
-    info->kind = "sdpa";
-    info->heads = shape.size() >= 4 ? fromBack(shape, 3, 1) : 1;
-    info->head_dim = fromBack(shape, 1, 0);
-    const ir::Dims& keys = g_.value(k).shape;
-    info->kv_heads = keys.size() >= 4 ? headsBeforeRepeat(k, fromBack(keys, 3, 1)) : 1;
+  void fused(const ir::Node& n, AttentionInfo* info) const {
     ValueId mask = ir::useArg(n, "attn_mask");
     if (mask == kNone) mask = ir::useArg(n, "attn_bias");
     info->mask = mask != kNone ? "explicit" : ir::boolArg(n, "is_causal", false) ? "causal" : "none";
     if (mask != kNone) info->mask_per_head = fromBack(g_.value(mask).shape, 3, 1) > 1;
-    return true;
   }
 
   /// Follows the scores from the softmax back to the product that made them; notes what was added on the way.
-  const ir::Node* scoreProduct(const ir::Node& softmax, AttentionInfo* info) const {
+  void noteMasks(const ir::Node& softmax, const ir::Node& product, AttentionInfo* info) const {
+    info->mask = "none";
     const ir::Node* n = producer(ir::useArg(softmax, "self"));
-    for (int hops = 0; n && hops < 24; ++hops) {
+    for (int hops = 0; n && n->id != product.id && hops < 24; ++hops) {
       const std::string_view op = ir::baseName(n->op);
-      if (oneOf(op, {"matmul", "bmm", "baddbmm"})) {
-        if (op == "baddbmm") noteMask(ir::useArg(*n, "self"), info);
-        return n;
-      }
       ValueId next = ir::useArg(*n, "self");
-      if (op == "where") next = ir::useArg(*n, "self");
       if (oneOf(op, {"add", "sub"})) {
         const ValueId other = ir::useArg(*n, "other");
-        // The operand of the scores' own shape is followed; the other one is what was added.
+        // The operand that leads to the scores is followed; the other one is what was added.
         if (other != kNone && next != kNone && !leadsToProduct(next) && leadsToProduct(other)) {
           noteMask(next, info);
           next = other;
@@ -113,13 +109,10 @@ class AttentionFinder {
       } else if (op == "cat") {  // sinks: an extra column beside the scores
         const auto* list = n->find("tensors") ? std::get_if<ir::UseList>(n->find("tensors")) : nullptr;
         next = list && !list->empty() ? (*list)[0].value : kNone;
-      } else if (!oneOf(op, {"mul", "mul_", "div", "div_", "add_", "tanh", "to", "_to_copy", "type_as", "view", "reshape",
-                             "clamp", "contiguous", "alias", "clone", "float"})) {
-        return nullptr;
       }
       n = producer(next);
     }
-    return nullptr;
+    if (ir::baseName(product.op) == "baddbmm") noteMask(ir::useArg(product, "self"), info);
   }
 
   bool leadsToProduct(ValueId v) const {
@@ -139,50 +132,16 @@ class AttentionFinder {
     if (fromBack(g_.value(mask).shape, 3, 1) > 1) info->mask_per_head = true;
   }
 
-  /// Does the softmax's result, maybe dropped out and sliced, become the first operand of a product?
-  bool feedsProduct(const ir::Node& n, int depth) const {
-    if (depth > 10 || n.outputs.empty()) return false;
-    for (const NodeId user : users_[static_cast<std::size_t>(n.outputs[0])]) {
-      const ir::Node& u = g_.node(user);
-      const std::string_view op = ir::baseName(u.op);
-      if (oneOf(op, {"matmul", "bmm"})) return true;
-      if (oneOf(op, {"dropout", "to", "_to_copy", "type_as", "slice", "view", "reshape", "expand", "contiguous", "alias", "clone", "mul"}) &&
-          feedsProduct(u, depth + 1))
-        return true;
-    }
-    return false;
-  }
-
-  bool eager(const ir::Node& n, AttentionInfo* info) const {
-    if (!oneOf(ir::baseName(n.op), {"softmax", "_softmax"})) return false;
-    info->mask = "none";
-    const ir::Node* product = scoreProduct(n, info);
-    if (!product || !feedsProduct(n, 0)) return false;
-    info->kind = "eager";
-    const bool addend = ir::baseName(product->op) == "baddbmm";
-    const ValueId q = ir::useArg(*product, addend ? "batch1" : "self");
-    ValueId k = ir::useArg(*product, addend ? "batch2" : ir::baseName(product->op) == "bmm" ? "mat2" : "other");
-    if (q == kNone || k == kNone) return false;
-    const ir::Dims& shape = g_.value(q).shape;
-    info->heads = shape.size() >= 4 ? fromBack(shape, 3, 1) : 1;
-    info->head_dim = fromBack(shape, 1, 0);
-    info->kv_heads = shape.size() >= 4 ? headsBeforeRepeat(k, fromBack(g_.value(k).shape, 3, 1)) : 1;
-    return true;
-  }
-
   const ir::Graph& g_;
-  std::vector<std::vector<NodeId>> users_;
 };
 
 }  // namespace
-
-std::vector<AttentionInfo> findAttention(const ir::Graph& graph) { return AttentionFinder(graph).find(); }
 
 Inspection inspect(const ir::Graph& graph) {
   Inspection out;
   out.nodes = static_cast<std::int64_t>(graph.order.size());
   for (const NodeId id : graph.order) ++out.ops[graph.node(id).op.str()];
-  out.attention = findAttention(graph);
+  out.attention = AttentionDescriber(graph).describe();
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     const ir::Input& in = graph.inputs[i];
     const ir::Value& v = graph.value(in.value);

@@ -36,8 +36,6 @@ struct Inspection {
   bool dynamic = false;
 };
 
-/// Attention of a graph in program order: fused ops (forward only), and softmax between two matrix products.
-std::vector<AttentionInfo> findAttention(const ir::Graph& graph);
 /// Of a graph without its file: a saved stage.
 Inspection inspect(const ir::Graph& graph);
 /// Of a file; counts nodes and ops as the file has them.
