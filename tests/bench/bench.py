@@ -8,7 +8,8 @@
 Compile: the program on graphs of 2 to 40 layers, best of five; `seconds` is the program's own figure (from opening the
 file to the scheduled joint graph), process is the whole process. Step: forward and backward of the unsharded graph on
 one thread, our executor and PyTorch eager (`torch.export.load(f).module()`) in two processes that take turns; median
-of the pairs. Both see the same inputs, and their losses are compared, so that neither can win by computing less.
+of the pairs. Both see the same inputs, and their losses and gradient norms are compared, so that neither can win by
+computing less.
 The graphs are those of the zoo (--zoo, or SPSCOPE_ZOO, or ../shared/zoo); missing ones are named and left out."""
 
 import argparse
@@ -37,7 +38,7 @@ COMPILED = [  # file, layers, sequence-parallel ranks
 ]
 STEPPED = ["wide/llama_2layers_h64.pt2", "wide/llama_32layers_h64.pt2"]
 SEQUENCE = 128
-LOSS_TOLERANCE = 1e-4  # float32, summed in another order
+TOLERANCE = 1e-4  # float32, summed in another order
 
 
 def environment():
@@ -121,11 +122,11 @@ class StepServer:
         return line.strip()
 
     def step(self):
-        """(nanoseconds, loss) of one step."""
+        """(nanoseconds, loss, gradient norm) of one step."""
         self.process.stdin.write("step\n")
         self.process.stdin.flush()
-        nanoseconds, loss = self.answer().split()
-        return int(nanoseconds), float(loss)
+        nanoseconds, loss, norm = self.answer().split()
+        return int(nanoseconds), float(loss), float(norm)
 
     def close(self):
         self.process.stdin.close()
@@ -168,9 +169,10 @@ def bench_step(server_program, zoo, pairs):
             measured = [(ours.step(), eager.step()) for _ in range(pairs)]
             ours.close()
             eager.close()
-        our_loss, eager_loss = measured[-1][0][1], measured[-1][1][1]
-        if not abs(our_loss - eager_loss) <= LOSS_TOLERANCE * abs(eager_loss):
-            raise RuntimeError(f"{name}: the losses differ: {our_loss} and {eager_loss}")
+        (_, *our_answer), (_, *eager_answer) = measured[-1]
+        for what, mine, other in zip(("loss", "gradient norm"), our_answer, eager_answer):
+            if not abs(mine - other) <= TOLERANCE * abs(other):
+                raise RuntimeError(f"{name}: the {what} differs: {mine} and {other}")
         results.append(
             {
                 "model": name,
@@ -179,8 +181,8 @@ def bench_step(server_program, zoo, pairs):
                 "ours_ns": statistics.median(pair[0][0] for pair in measured),
                 "eager_ns": statistics.median(pair[1][0] for pair in measured),
                 "ratio": statistics.median(pair[0][0] / pair[1][0] for pair in measured),
-                "loss": our_loss,
-                "eager_loss": eager_loss,
+                "loss": our_answer[0],
+                "gradient_norm": our_answer[1],
             }
         )
     print_table(

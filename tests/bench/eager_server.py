@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch eager as a server for bench.py: loads MODEL, then for each line "step" runs forward and backward on INPUTS and
-answers "<nanoseconds> <loss>". Its C++ counterpart with the same protocol is step_server.cpp.
+answers "<nanoseconds> <loss> <norm of all gradients>". Its C++ counterpart with the same protocol is step_server.cpp.
 
   eager_server.py MODEL.pt2 INPUTS.safetensors     integers only (I64)"""
 
@@ -38,4 +38,5 @@ for line in sys.stdin:
     loss = module(**inputs)
     loss.backward()
     taken = time.perf_counter_ns() - begin
-    print(taken, loss.item(), flush=True)
+    squares = sum(p.grad.double().square().sum().item() for p in module.parameters() if p.grad is not None)
+    print(taken, loss.item(), squares**0.5, flush=True)

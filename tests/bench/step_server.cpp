@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our executor as a server for bench.py: compiles MODEL unsharded with everything saved, then for each line "step" runs
-// forward and backward on INPUTS and answers "<nanoseconds> <loss>". Its Python counterpart is eager_server.py.
+// forward and backward on INPUTS and answers
+// "<nanoseconds> <loss> <norm of all gradients>". Its Python counterpart is eager_server.py.
 //
 //   step_server MODEL.pt2 INPUTS.safetensors
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "core/session/compile.h"
 #include "core/torch/executor.h"
@@ -14,6 +17,15 @@
 
 namespace spscope {
 namespace {
+
+Result<double> norm(const exec::TensorBag& gradients) {
+  double squares = 0.0;
+  for (const std::string& name : gradients.names()) {
+    SP_ASSIGN(const std::vector<double> values, gradients.values(name));
+    for (const double value : values) squares += value * value;
+  }
+  return std::sqrt(squares);
+}
 
 Status serve(const char* model_path, const char* inputs_path) {
   DiagnosticSink diagnostics;
@@ -43,7 +55,8 @@ Status serve(const char* model_path, const char* inputs_path) {
     const auto begin = std::chrono::steady_clock::now();
     SP_ASSIGN(const exec::StepResult result, executor.step(inputs));
     const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - begin;
-    std::printf("%lld %.17g\n", static_cast<long long>(taken.count()), result.loss);
+    SP_ASSIGN(const double gradient_norm, norm(result.gradients));
+    std::printf("%lld %.17g %.17g\n", static_cast<long long>(taken.count()), result.loss, gradient_norm);
     std::fflush(stdout);
   }
   return {};
