@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of passes as text: a file of cases, each a graph in and what must stand in the graph that comes out.
 //
-//   // RUN: lower-attention sp=2 rank=1 device=cpu      first line of the file: the pass and its settings
+//   // RUN: lower-attention sp=2 rank=1 device=cpu      first line of the file: the pass and its settings; a case may
+//                                                       have its own. Settings: sp, dp, rank, device, save,
+//                                                       mark=NAME:DIM, ignore=CODE (a remark that need not be expected)
 //   // One sentence that says what is checked.          the first comment of a case names it
 //   graph "t" local mesh(sp=2) rank=1 { ... }           (the version line is added)
 //   // CHECK: text                                      stands in the printed result, after the match before;
@@ -13,7 +15,8 @@
 //   // expected-remark: code                            it makes a remark or warning of this code (others fail the case)
 //   // -----                                            next case
 //
-// Every case also goes through the manager (honesty, verifier before and after) and print - parse - print.
+// Every case also goes through the manager (honesty, verifier before and after) and print - parse - print,
+// before and after the pass.
 #pragma once
 
 #include <string>
