@@ -55,7 +55,9 @@ class Aligner {
       return sharded(p_.align(a, nd_, onResult(b)), b, onResult(b));
     if (const auto heads = batchShard(a, b)) {
       p_.count("conflict_moved_to_heads");
-      return sharded(p_.align(a, nd_, *heads), p_.align(b, nd_, *heads), *heads);
+      // One after the other: the order of function arguments is the compiler's, that of exchanges is not.
+      const ValueId left = p_.align(a, nd_, *heads), right = p_.align(b, nd_, *heads);
+      return sharded(left, right, *heads);
     }
     return align(a, p_.gather(b, "both operands of a product are sharded, and no batch dim can be"));
   }

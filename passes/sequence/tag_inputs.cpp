@@ -25,9 +25,9 @@ void tag(ir::Value& v, int dim) {
   v.factors = ir::plainFactors(v.shape);
   auto& list = v.factors[static_cast<std::size_t>(dim)];
   if (!list.empty()) list[0].tag = Tag::kSequence;
-  // What stands before the sequence is the batch: merged [B*S] dims must not be cut across it.
-  if (dim >= 1 && !v.factors[static_cast<std::size_t>(dim) - 1].empty())
-    v.factors[static_cast<std::size_t>(dim) - 1][0].tag = Tag::kBatch;
+  // What comes first is the batch, unless it is the sequence: merged [B*S] and [B*H] dims must not be cut across it.
+  // Not what stands just before the sequence: in [B, H, S, D] those are the heads, which attention cuts.
+  if (dim >= 1 && !v.factors[0].empty()) v.factors[0][0].tag = Tag::kBatch;
 }
 
 }  // namespace

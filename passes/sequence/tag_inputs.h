@@ -11,7 +11,7 @@ namespace spscope::passes {
 
 /// Gives the sequence inputs factors with tags: the marked ones of `settings.sequence_marks`, else dim 1 of 2-D
 /// input_ids, labels, position_ids and attention_mask, and of further integer inputs of the same shape (warning
-/// sequence-assumed). The dim before the sequence is tagged as batch. Marks that name no input are left to others.
+/// sequence-assumed). The first dim is tagged as batch where it is not the sequence. Marks that name no input are left to others.
 void tagInputs(ir::Graph& graph, const Settings& settings, DiagnosticSink& diagnostics);
 
 }  // namespace spscope::passes
