@@ -143,6 +143,12 @@ Result<at::Tensor> seedTensor(const ir::Graph& graph, const ir::Input& input, st
   }
   if (endsWith(name, "position_ids")) return positions(value.shape, value.dtype);
   if (endsWith(name, "token_type_ids")) return at::zeros(value.shape, options);
+  if (endsWith(name, ".embed_scale") && ir::numel(value.shape) == 1) {  // scaled embeddings: the root of the table's width
+    const std::string table = name.substr(0, name.size() - std::string_view("embed_scale").size()) + "weight";
+    for (const ir::Input& other : graph.inputs)
+      if (other.name == table || std::find(other.aliases.begin(), other.aliases.end(), table) != other.aliases.end())
+        return at::full(value.shape, std::sqrt(static_cast<double>(graph.value(other.value).shape.back())), options);
+  }
   return makeError("weightless-buffer", "the file holds no values for the buffer " + name + ", and its name does not say what it should hold");
 }
 

@@ -29,7 +29,8 @@ Result<TensorBag> loadState(const ir::Graph& graph, const io::WeightSource* sour
 
 /// A trained net's scale without a trained net, the same on every machine and for every order of names: matrices normal
 /// with deviation 0.02, one-dimensional "...weight" ones (norms), "...bias" zeros, other vectors as matrices. Buffers
-/// only where their name says what they hold: inv_freq (1 / 10000^(2i/d)), position_ids (0, 1, ...), token_type_ids (0).
+/// only where their name says what they hold: inv_freq (1 / 10000^(2i/d)), position_ids (0, 1, ...), token_type_ids (0),
+/// X.embed_scale (the root of the width of X.weight).
 /// Errors: weightless-buffer.
 Result<TensorBag> seedState(const ir::Graph& graph, std::uint64_t seed);
 

@@ -28,6 +28,7 @@ Builder model() {
   b.input("norm.weight", DType::kF64, {4}, InputKind::kParameter);
   b.input("proj.bias", DType::kF64, {4}, InputKind::kParameter);
   b.input("rotary.inv_freq", DType::kF64, {8}, InputKind::kBuffer);
+  b.input("embed.embed_scale", DType::kF64, {}, InputKind::kBuffer);
   const auto ids = b.input("input_ids", DType::kI64, {2, 6});
   const auto labels = b.input("labels", DType::kI64, {2, 6});
   b.input("position_ids", DType::kI64, {2, 6});
@@ -52,6 +53,7 @@ TEST(Seeded, WeightsLookLikeATrainedNet) {
   EXPECT_EQ(*state->values("proj.bias"), std::vector<double>(4, 0.0));
   const auto inv_freq = *state->values("rotary.inv_freq");
   for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(inv_freq[i], std::pow(10000.0, -2.0 * static_cast<double>(i) / 16), 1e-15);
+  EXPECT_EQ(*state->values("embed.embed_scale"), std::vector<double>(1, 2.0));  // the table is 4 wide
   const auto w = *state->values("embed.weight");
   double sum = 0, squares = 0;
   for (const double v : w) {
