@@ -4,9 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 
+#include "app/abandon.h"
 #include "app/commands/command.h"
 #include "app/progress.h"
 #include "app/version.h"
@@ -63,7 +66,7 @@ int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc
     error.legal = join(names, ", ");
     if (argc <= 1) error.message = "no command is given";
     else if (argv[1][0] != '-') error.message = "there is no command " + std::string(argv[1]) + didYouMean(argv[1], names);
-  } else if (parse_error.get_name() == "ExtrasError") {
+  } else if (parse_error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     const std::string flag = unknownFlag(*used, argc, argv, &flags);
     if (!flag.empty()) error.message = used->get_name() + " has no flag " + flag + didYouMean(flag, flags);
   }
@@ -114,11 +117,24 @@ int run(int argc, char** argv) {
     if (!declared[i]->parsed()) continue;
     report.setCommand(commands[i]->name());
     report.startClock();
+    std::unique_ptr<Abandon> abandon;
+    if (commands[i]->mayBeAbandoned())
+      abandon = std::make_unique<Abandon>(request.cancel, [&] {
+        progress.end();
+        Report last;  // the other one is in use
+        last.setOutputs(common.json, {});
+        last.setCommand(commands[i]->name());
+        last.setModel(report.model());
+        last.startClock(report);
+        std::_Exit(last.fail(makeError("cancelled", "cancelled on request", Outcome::kNo)));
+      });
     try {
       const Result<int> code = commands[i]->run(report, request);
+      if (abandon) abandon->arrived();
       progress.end();
       return code ? report.finish(*code) : report.fail(code.error());
     } catch (const std::exception& e) {  // no call of ours throws; memory that is not there, and faults of ours, do
+      if (abandon) abandon->arrived();
       progress.end();
       return report.fail(makeError("internal", e.what(), Outcome::kRunFailed));
     }

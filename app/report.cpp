@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/report.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -13,13 +15,15 @@ namespace {
 /// Whole or not at all: a script that reads the file never sees half an object.
 bool writeFile(const std::string& path, const std::string& bytes, std::string* why) {
   const std::string temporary = path + ".tmp";
+  errno = 0;
   std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
   out << bytes;
   out.close();
+  const int reason = errno;
   std::error_code failed;
   if (out) std::filesystem::rename(temporary, path, failed);
   if (out && !failed) return true;
-  *why = failed ? failed.message() : "writing failed";
+  *why = failed ? failed.message() : reason ? std::strerror(reason) : "writing failed";
   std::filesystem::remove(temporary, failed);
   return false;
 }
@@ -78,7 +82,7 @@ int Report::finish(int code) {
   std::fputs(page.text().c_str(), json_to_stdout ? stderr : stdout);
   std::string why;
   const auto lost = [&](const std::string& path) {
-    std::fprintf(stderr, "error[file-unwritable]: %s: %s\n", path.c_str(), why.c_str());
+    std::fprintf(stderr, "%s\n", makeError("file-unwritable", path + ": " + why, Outcome::kNo).format().c_str());
     if (code == 0) code = 1;
   };
   if (!page_path_.empty()) {
@@ -100,6 +104,7 @@ int Report::finish(int code) {
 
 int Report::fail(const Error& what) {
   Error error = what;
+  if (error.code == "cancelled") error.outcome = Outcome::kNo;  // wherever it was noticed: nothing failed
   if (error.code == "usage" && error.remedy.empty()) error.remedy = "See spscope " + command_ + " --help.";
   std::fprintf(stderr, "%s\n", error.format().c_str());
   if (error.outcome == Outcome::kRefused) {

@@ -25,6 +25,7 @@ class Report {
   }
   void setCommand(std::string command) { command_ = std::move(command); }
   void setModel(std::string model) { model_ = std::move(model); }
+  const std::string& model() const { return model_; }
 
   Page page;              ///< what the person reads
   Json json;              ///< the command's own fields
@@ -32,6 +33,7 @@ class Report {
 
   /// "seconds" runs from here ...
   void startClock() { start_ = std::chrono::steady_clock::now(); }
+  void startClock(const Report& with) { start_ = with.start_; }
   /// ... to here; called again, the later end counts.
   void stopClock() { stop_ = std::chrono::steady_clock::now(); }
 

@@ -20,6 +20,8 @@ class Command {
   virtual std::string summary() const = 0;   ///< one line
   virtual std::string examples() const = 0;  ///< shown below the help
   virtual void declare(CLI::App& command) = 0;
+  /// Whether the process may simply end in the middle of run(): nothing is left half written, no process is left behind.
+  virtual bool mayBeAbandoned() const { return false; }
   /// Exit code 0 or 1; everything else is an error. The report holds what was found so far in either case.
   virtual Result<int> run(Report& report, const session::Request& request) = 0;
 };

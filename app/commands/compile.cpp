@@ -26,6 +26,7 @@ class Compile : public Command {
     command.add_option("--stages", stages_, "write every stage into this folder")->type_name("DIR");
   }
 
+  bool mayBeAbandoned() const override { return true; }
   Result<int> run(Report& report, const session::Request& request) override {
     report.setModel(model_.path);
     SP_ASSIGN(session::OpenRequest what, model_.request());

@@ -38,6 +38,7 @@ class Diff : public Command {
     command.add_flag("--exit-code", exit_code_, "exit with 1 when the graphs differ");
   }
 
+  bool mayBeAbandoned() const override { return true; }
   Result<int> run(Report& report, const session::Request& request) override {
     report.setModel(b_);
     SP_ASSIGN(const ir::Graph a, readGraph(a_, request));

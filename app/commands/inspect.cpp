@@ -104,6 +104,7 @@ class Inspect : public Command {
     command.add_flag("--check", check_, "compare every entry of the archive with its checksum");
   }
 
+  bool mayBeAbandoned() const override { return true; }
   Result<int> run(Report& report, const session::Request& request) override {
     report.setModel(model_.path);
     SP_ASSIGN(const auto stage, session::readStage(model_.path));

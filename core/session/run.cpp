@@ -28,18 +28,18 @@ std::string rankProgram() {
   return std::filesystem::exists(beside, failed) ? beside.string() : self.string();
 }
 
-namespace {
-
-Status checkTransport(const RunRequest& what) {
-  if (what.ranks == "virtual" || what.ranks == "gloo") return {};
-  if (what.ranks == "nccl") {
+Status checkTransport(const std::string& ranks) {
+  if (ranks == "virtual" || ranks == "gloo") return {};
+  if (ranks == "nccl") {
     SP_TRY(dist::cudaDevices());
     return makeError("nccl-unavailable", "a CUDA driver answers, but this version runs programs on the CPU only");
   }
-  Error error = makeError("usage", "--ranks " + what.ranks + " is unknown", Outcome::kUsage);
+  Error error = makeError("usage", "--ranks " + ranks + " is unknown", Outcome::kUsage);
   error.legal = "--ranks virtual, gloo or nccl";
   return error;
 }
+
+namespace {
 
 void fillPredictions(RunOutcome& out, const passes::Settings& settings) {
   const auto services = exec::makeOpServices();
@@ -145,7 +145,7 @@ Result<RunOutcome> runLaunched(const RunRequest& what, const Request& request, c
 }  // namespace
 
 Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnStep& on_step) {
-  SP_TRY(checkTransport(what));
+  SP_TRY(checkTransport(what.ranks));
   if (what.launched) return runLaunched(what, request, on_step);
   RunOutcome out;
   // Compiled here, too: what is refused is refused before any process starts, and the figures are for the report.

@@ -70,6 +70,9 @@ Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnS
 /// What is started as a rank: the headless program beside this one (the window starts ranks, too), or this one.
 std::string rankProgram();
 
+/// Whether ranks of that kind can run here. Errors: usage (another word than virtual, gloo, nccl), nccl-unavailable.
+Status checkTransport(const std::string& ranks);
+
 /// The whole of a process that run() started as a rank. Returns its exit code.
 int rankMain();
 

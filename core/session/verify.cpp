@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/session/run.h"
 #include "core/session/step_processes.h"
 #include "core/torch/tensor_store.h"
 #include "core/torch/threads.h"
@@ -21,6 +22,7 @@ Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings
   DiagnosticSink quiet;  // the sharded compilation says the same and more
   Request inner = request;
   inner.diagnostics = &quiet;
+  inner.progress = {};  // to the caller this is one step
   SP_ASSIGN(const CompileOutcome compiled, compile(model, compile_request, inner));
   exec::ProgramOptions options;
   SP_ASSIGN(auto program, exec::Program::prepare(compiled.compiled.programs.front(), options));
@@ -56,6 +58,7 @@ Result<std::vector<exec::StepResult>> stepVirtually(const passes::Compiled& comp
 
 Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, const Request& request) {
   VerifyOutcome out;
+  SP_TRY(checkTransport(what.ranks));
   exec::setThreads(what.settings.threads);
   CompileRequest compile_request;
   compile_request.settings = what.settings;

@@ -132,7 +132,7 @@ Result<TensorBag> inputsFrom(const ir::Graph& graph, const TensorBag& given, Dia
     const int at = given.impl().find(input.name);
     if (at < 0) {
       Error error = makeError("input-missing", "no tensor for the input " + input.name);
-      error.legal = join(given.names(), ", ");
+      error.notes.push_back("the file holds " + join(given.names(), ", "));
       return error;
     }
     const at::Tensor& tensor = given.impl().tensors[static_cast<std::size_t>(at)];
