@@ -119,6 +119,8 @@ const std::vector<CodeInfo>& allCodes() {
          "Right but slower and larger; see the reason in the message."},
         {"gradient-incomplete", "A gradient or the loss would still differ between the ranks after the backward.",
          "A fault of the passes: please report it with the model's graph (spscope compile --stages)."},
+        {"gradient-repeated", "A sum over the ranks is taken of a value that is already complete on each of them.",
+         "A fault of the passes: please report it with the model's graph (spscope compile --stages)."},
         {"mutates-input", "The program writes into a parameter or a user input.",
          "Write into a clone of it in the model's code, or register it as a buffer."},
         {"mutation-unknown", "An op writes into its operand in a way that has no functional twin here.",

@@ -40,8 +40,17 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
     }
     if (output.kind == ir::OutputKind::kGradient) context.count("complete");
   }
-  for (ir::NodeId id : graph.order)
-    if (graph.node(id).op == ir::sp::kAllReduce && graph.node(id).phase == ir::Phase::kBackward) context.count("gradient_sums");
+  for (ir::NodeId id : graph.order) {
+    const ir::Node& n = graph.node(id);
+    if (n.op != ir::sp::kAllReduce && n.op != ir::sp::kReduceScatter) continue;
+    if (n.op == ir::sp::kAllReduce && n.phase == ir::Phase::kBackward) context.count("gradient_sums");
+    if (varying[static_cast<std::size_t>(ir::useArg(n, "self"))]) continue;
+    // Equal on all ranks, so it is complete already: the sum would be as many times too large as there are ranks.
+    Error e = makeError("gradient-repeated", "a sum over the ranks is taken of a value that is the same on all of them");
+    e.node = n.name;
+    if (n.location) e.source = n.location->source;
+    return e;
+  }
   return false;
 }
 

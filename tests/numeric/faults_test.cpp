@@ -313,5 +313,23 @@ TEST_F(Faults, AMissingVaryIsSeenBeforeAnythingRuns) {
   }
 }
 
+TEST_F(Faults, ASumTakenTwiceIsSeenBeforeAnythingRuns) {
+  use("llama_causal_gqa_pos");
+  std::shared_ptr<const Graph> joint;
+  for (const auto& stage : compiled_.compiled.stages)
+    if (stage.name == "build-joint") joint = stage.graph;
+  ASSERT_TRUE(joint);
+  auto graph = std::make_shared<Graph>(*joint);
+  const NodeId sum = find(*graph, "sp.all_reduce.default", backward);
+  const ValueId once = graph->node(sum).outputs[0];
+  const ValueId twice = insert(*graph, sum, "sp.all_reduce.default", {{"self", Use{once}}}, once, graph->value(once).local);
+  for (ir::Output& out : graph->outputs)
+    if (out.value == once) out.value = twice;
+  passes::PassContext context{.settings = settings_};
+  const auto result = passes::runPipeline(graph, {*passes::findPass("sync-gradients")}, context, {});
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->code, "gradient-repeated");
+}
+
 }  // namespace
 }  // namespace spscope::zoo
