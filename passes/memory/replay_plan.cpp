@@ -46,6 +46,19 @@ class Replayer {
 
 }  // namespace
 
+namespace {
+
+/// A view that the backward takes of what is made again, as the gradient of a product transposes its operand: it is made
+/// on demand like the rest, so that its place does not decide when the chain behind it runs.
+bool isViewOfRemade(const StepModel& model, const Decisions& decisions, const StepNode& node) {
+  if (!node.view || node.outs_begin == node.outs_end) return false;
+  for (const ir::ValueId out : model.outsOf(node))
+    if (decisions[at(model.storageOf(out))] != Decision::kRecompute || model.storageAt(out).output) return false;
+  return true;
+}
+
+}  // namespace
+
 Decisions saveAll(const StepModel& model) {
   Decisions decisions(model.storages.size(), Decision::kFree);
   for (std::size_t s = 0; s < model.storages.size(); ++s)
@@ -62,6 +75,7 @@ Plan planReplay(const StepModel& model, const Decisions& decisions, const std::v
     if (!node.forward) {
       for (const Drop& drop : drops)
         if (drop.before == static_cast<std::int32_t>(i)) replayer.forget(drop.storage);
+      if (isViewOfRemade(model, decisions, node)) continue;
       for (const ir::ValueId use : model.usesOf(node)) replayer.need(use);
     }
     plan.entries.push_back({static_cast<std::int32_t>(i), false});

@@ -20,8 +20,10 @@ ir::NodeId repeatNode(ir::Graph& graph, ir::NodeId original, const StepModel& mo
     ir::Node& node = graph.node(id);
     node.args = from.args;
     node.location = from.location;
-    node.phase = ir::Phase::kRecompute;
-    node.forward = original;
+    // A view that the backward takes of what is made again stays what it was: it repeats nothing of the forward.
+    const bool repeats = from.phase == ir::Phase::kForward;
+    node.phase = repeats ? ir::Phase::kRecompute : from.phase;
+    node.forward = repeats ? original : from.forward;
     node.provenance.pass = kPass;
     node.provenance.from = {original};
     ir::forEachUse(node, [&](ir::Use& use) {
