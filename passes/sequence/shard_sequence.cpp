@@ -139,8 +139,11 @@ std::string rankClass(const ir::Graph& planned, int rank) {
       const auto [lo, hi] = localRange(planned, node, rank);
       key += strf("[%lld:%lld]", static_cast<long long>(lo), static_cast<long long>(hi));
     }
-    if (shardedPadSlot(planned, node) >= 0)
-      key += rank == 0 ? "first" : rank == planned.mesh.sizeOf("sp") - 1 ? "last" : "inner";
+    if (const int slot = shardedPadSlot(planned, node); slot >= 0) {
+      const Dims pads = *ir::intListArg(node, "pad");
+      if (rank == 0 && pads[static_cast<std::size_t>(slot)] != 0) key += "first";
+      if (rank == planned.mesh.sizeOf("sp") - 1 && pads[static_cast<std::size_t>(slot) + 1] != 0) key += "last";
+    }
   }
   return key;
 }
