@@ -30,6 +30,21 @@ bool keepsExpanded(std::string_view base) {
   return names.count(base) > 0;
 }
 
+/// expand_as, view_as, reshape_as take a shape from another value, which may be cut where this one is not: the shape is
+/// said in numbers instead.
+void nameShape(ir::Graph& graph, NodeId id) {
+  ir::Node& node = graph.node(id);
+  const std::string_view base = ir::baseName(node.op);
+  const bool expands = base == "expand_as";
+  if (!expands && base != "view_as" && base != "reshape_as") return;
+  const ValueId self = ir::useArg(node, "self");
+  if (self == kNone || node.outputs.empty() || node.outputs[0] == kNone) return;
+  node.op = expands ? "aten.expand.default" : "aten.reshape.default";
+  node.args = {{"self", ir::Use{self}}, {expands ? "size" : "shape", graph.value(node.outputs[0]).shape}};
+  node.provenance.pass = kPass;
+  node.provenance.from = {id};
+}
+
 const ir::Factor& shardedFactor(const ir::Value& v) {
   return v.factors[static_cast<std::size_t>(v.placement.dim)][static_cast<std::size_t>(v.placement.factor)];
 }
@@ -100,6 +115,7 @@ void Planner::planNode(NodeId id) {
   ir::forEachUse(graph_.node(id), [&](ir::Use& use) {
     if (auto it = bound_.find(use.value); it != bound_.end()) use.value = it->second;
   });
+  nameShape(graph_, id);
   const std::string_view base = ir::baseName(node(id).op);
   const auto rule = ruleTable().find(base);
   NoRule reason;

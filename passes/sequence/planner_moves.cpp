@@ -166,6 +166,7 @@ std::optional<ValueId> Planner::pushSliceUp(ValueId v, const Shard& shard) {
   if (base == "embedding") {
     const ValueId index = ir::useArg(node(producer), "indices");
     if (!placement(index).isReplicated() || shard.dim >= rankOf(index)) return std::nullopt;
+    if (ir::boolArg(node(producer), "scale_grad_by_freq", false)) return std::nullopt;  // its gradient counts all indices
     const ValueId cut = toShard(index, shard), weight = vary(ir::useArg(node(producer), "weight"));
     for (auto& a : args) {
       if (a.name == Symbol("weight")) a.value = ir::Use{weight};

@@ -17,6 +17,17 @@ NoRule embedding(Planner& p, NodeId id) {
   const ValueId weight = ir::useArg(p.node(id), "weight"), given = ir::useArg(p.node(id), "indices");
   if (!p.placement(weight).isReplicated()) return "an embedding whose table is sharded";
   ValueId index = given;
+  if (ir::boolArg(p.node(id), "scale_grad_by_freq", false)) {
+    // Its gradient divides by how often an index occurs, in all of the sequence: looked up whole, cut behind it.
+    index = p.gather(given, "an embedding whose gradient is scaled by frequency");
+    p.replaceOperand(id, given, index);
+    Factors whole = p.factors(index);
+    whole.push_back(p.factors(weight)[1]);
+    p.setOutput(id, 0, whole, Placement::replicated());
+    const ValueId out = p.node(id).outputs[0];
+    if (const auto shard = p.sequenceShard(out); shard && ir::isFloating(p.value(out).dtype)) p.moveOutputAfter(out, *shard);
+    return {};
+  }
   // Whether the table is trainable does not matter: a frozen embedding starts the sharding too.
   if (p.placement(index).isReplicated() && p.sequenceShard(index) && ir::isFloating(p.value(weight).dtype))
     index = p.toSequence(index);

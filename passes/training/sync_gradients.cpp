@@ -11,7 +11,13 @@ std::vector<bool> rankVarying(const ir::Graph& graph) {
   for (ir::NodeId id : graph.order) {
     const ir::Node& n = graph.node(id);
     bool v = false;
-    ir::forEachUse(n, [&](const ir::Use& use) { v = v || varying[static_cast<std::size_t>(use.value)]; });
+    const std::string_view base = ir::baseName(n.op);
+    if (base == "type_as") {  // of its second operand only the dtype is read, of new_ones' first one too
+      const ir::ValueId self = ir::useArg(n, "self");
+      v = self != ir::kNone && varying[static_cast<std::size_t>(self)];
+    } else if (base.rfind("new_", 0) != 0) {
+      ir::forEachUse(n, [&](const ir::Use& use) { v = v || varying[static_cast<std::size_t>(use.value)]; });
+    }
     if (n.op == ir::sp::kAllReduce || n.op == ir::sp::kAllGather) v = false;
     if (n.op == ir::sp::kSlice || n.op == ir::sp::kAllToAll || n.op == ir::sp::kReduceScatter) v = true;
     for (ir::ValueId out : n.outputs)
