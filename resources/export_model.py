@@ -7,14 +7,15 @@
   python resources/export_model.py FOLDER model.pt2 --sequence 131072 --no-weights --dtype bfloat16
 
 MODEL is a name or a folder that transformers' AutoModelForCausalLM takes. With --no-weights only its config is read, the
-model is built on the meta device and the file holds the graph alone (a few MB for any size): enough for `inspect`,
-`compile` and `plan`; `run --seed-weights K` fills it with random weights.
+model is built on the meta device and the file holds the graph alone (a few MB for any size): enough for `inspect` and
+`compile`; `run --seed-weights K` fills it with random weights.
 
 Three things make the graph what SPScope wants; for a model of your own, do the same around `torch.export.export`:
   1. forward returns the scalar loss alone (class Loss), so the file is a training step and not an inference;
   2. attention without a mask tensor (maskless): transformers' SDPA carries a [batch, 1, S, S] mask, which is 17 GB at
      S = 131072. An attention registered under a new name has no mask function, so the graph says is_causal=True.
-     Not for padded or packed batches, nor for sliding windows: leave it out there, SPScope recognises those masks.
+     Not for padded or packed batches, nor for sliding windows: leave it out there, SPScope keeps those masks as they
+     are (right, but whole on every rank).
   3. never call run_decompositions() on the result: with its default table it takes attention apart.
 Position ids are an input, so that nothing in the graph has to guess where a shard begins."""
 
