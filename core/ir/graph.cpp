@@ -35,19 +35,19 @@ void Node::erase(Symbol argument) {
 
 std::string Graph::uniqueName(std::string_view wanted) {
   // "view_3" met twice becomes "view_3.1": the suffix cannot be met in names that files bring (identifiers).
-  std::string name(wanted.empty() ? std::string_view("v") : wanted);
-  auto [it, fresh] = name_counts_.try_emplace(name, 0);
+  std::string base(wanted.empty() ? std::string_view("v") : wanted);
+  auto [it, fresh] = name_counts_.try_emplace(base, 0);
   while (!fresh) {
-    std::string candidate = name + "." + std::to_string(++it->second);
+    std::string candidate = base + "." + std::to_string(++it->second);
     if (name_counts_.try_emplace(candidate, 0).second) return candidate;
   }
-  return name;
+  return base;
 }
 
-ValueId Graph::addValue(std::string name, DType dtype, Dims shape) {
+ValueId Graph::addValue(std::string wanted, DType dtype, Dims shape) {
   Value v;
   v.id = static_cast<ValueId>(values_.size());
-  v.name = uniqueName(name);
+  v.name = uniqueName(wanted);
   v.dtype = dtype;
   v.local = shape;
   v.shape = std::move(shape);
@@ -55,16 +55,16 @@ ValueId Graph::addValue(std::string name, DType dtype, Dims shape) {
   return values_.back().id;
 }
 
-NodeId Graph::addNode(Symbol op, std::string name) {
+NodeId Graph::addNode(Symbol op, std::string wanted) {
   Node n;
   n.id = static_cast<NodeId>(nodes_.size());
   n.op = op;
-  n.name = uniqueName(name.empty() ? baseName(op) : std::string_view(name));
+  n.name = uniqueName(wanted.empty() ? baseName(op) : std::string_view(wanted));
   nodes_.push_back(std::move(n));
   return nodes_.back().id;
 }
 
-ValueId Graph::addOutput(NodeId node_id, DType dtype, Dims shape, std::string name) {
+ValueId Graph::addOutput(NodeId node_id, DType dtype, Dims shape, std::string wanted) {
   const ValueId id = static_cast<ValueId>(values_.size());
   Value v;
   v.id = id;
@@ -75,7 +75,7 @@ ValueId Graph::addOutput(NodeId node_id, DType dtype, Dims shape, std::string na
   Node& n = node(node_id);
   v.output_index = static_cast<int>(n.outputs.size());
   // A node and its only output share their name; values and nodes are separate name spaces in the text.
-  v.name = name.empty() ? (n.outputs.empty() ? n.name : uniqueName(n.name)) : uniqueName(name);
+  v.name = wanted.empty() ? (n.outputs.empty() ? n.name : uniqueName(n.name)) : uniqueName(wanted);
   n.outputs.push_back(id);
   values_.push_back(std::move(v));
   return id;
