@@ -108,7 +108,9 @@ Result<exec::TensorBag> loadState(const Model& model, const DataRequest& data, c
 
 Result<exec::TensorBag> loadInputs(const Model& model, const DataRequest& data, std::int64_t index,
                                    const Request& request) {
-  if (data.inputs.empty()) return exec::seedInputs(*model.graph, data.seed + static_cast<std::uint64_t>(index));
+  if (data.inputs.empty())  // checked like a file's: seeded positions may run past a short position table
+    return exec::inputsFrom(*model.graph, exec::seedInputs(*model.graph, data.seed + static_cast<std::uint64_t>(index)),
+                            *request.diagnostics);
   const std::size_t file = static_cast<std::size_t>(index) % data.inputs.size();
   return exec::loadInputs(*model.graph, data.inputs[file], *request.diagnostics);
 }

@@ -157,5 +157,17 @@ TEST(Saving, AllAndSacGiveTheSameGradients) {
   }
 }
 
+TEST(SeededInputs, ThatRunPastAPositionTableAreRefusedBeforeAnythingRuns) {
+  // nanogpt's table has 64 rows; a static file at another length reads further with its own 0, 1, 2, ...
+  Case longer = caseOf("nanogpt_pos_slice", 3);
+  longer.inputs.clear();
+  longer.seq = 96;
+  longer.batch = 3;
+  const auto verified = verify(longer);
+  ASSERT_FALSE(verified);
+  EXPECT_EQ(verified.error().outcome, Outcome::kRefused) << verified.error().format();
+  EXPECT_EQ(verified.error().code, "input-out-of-range") << verified.error().format();
+}
+
 }  // namespace
 }  // namespace spscope::zoo
