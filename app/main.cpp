@@ -3,6 +3,7 @@
 // is no, 2 usage, 3 refused with reasons, 4 a run failed.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -146,6 +147,8 @@ int run(int argc, char** argv) {
 }  // namespace spscope::app
 
 int main(int argc, char** argv) {
+  // A reader that has seen enough (| head) ends neither a training nor the writing of --json.
+  std::signal(SIGPIPE, SIG_IGN);
   // Not for people: how `run` starts this program as one of its ranks.
   if (argc == 2 && std::strcmp(argv[1], "rank") == 0) return spscope::session::rankMain();
   // The two commands that compute in this process.

@@ -10,6 +10,19 @@
 
 namespace spscope::app {
 
+CLI::Validator numberFrom(double least, double most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) {
+        double value = 0.0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool fits = error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
+        if (fits) return std::string();
+        const bool open = most == std::numeric_limits<double>::max();
+        return text + (open ? strf(" is no number from %g on", least) : strf(" is no number from %g to %g", least, most));
+      },
+      "");
+}
+
 void ModelFlags::declare(CLI::App& command, bool with_dtype) {
   command.add_option("MODEL", path, "a .pt2 file of torch.export.save, or a stage saved by compile --stages")->required();
   command.add_option("--graph", graph, "which graph, where the file holds several")->type_name("NAME");
@@ -86,7 +99,7 @@ void DataFlags::declare(CLI::App& command) {
       ->type_name("PATH");
   command.add_option("--seed", seed, "of random inputs and dropout")->capture_default_str()->type_name("K");
   command.add_option("--seed-weights", seed_weights, "random weights with this seed instead of the file's")
-      ->check(CLI::NonNegativeNumber)->type_name("K");
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))->type_name("K");
 }
 
 Result<session::DataRequest> DataFlags::request() const {

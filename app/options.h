@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "passes/pass.h"
 
 namespace spscope::app {
+
+/// A finite number of at least `least`, at most `most`: CLI11's own checks let "nan" pass.
+CLI::Validator numberFrom(double least, double most = std::numeric_limits<double>::max());
 
 /// Which model, at which lengths and precision.
 struct ModelFlags {

@@ -12,19 +12,25 @@
 namespace spscope::app {
 namespace {
 
-/// Whole or not at all: a script that reads the file never sees half an object.
-bool writeFile(const std::string& path, const std::string& bytes, std::string* why) {
-  const std::string temporary = path + ".tmp";
+/// Whole or not at all: a script that reads the file never sees half an object. A device, a pipe (/dev/stdout) is written
+/// to, never replaced; of a link, the file it leads to is.
+bool writeFile(const std::string& given, const std::string& bytes, std::string* why) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status what = fs::status(given, ignored);
+  const bool whole = !fs::exists(what) || fs::is_regular_file(what);
+  const fs::path target = fs::is_regular_file(what) ? fs::canonical(given, ignored) : fs::path(given);
+  const std::string path = target.empty() ? given : target.string(), temporary = whole ? path + ".tmp" : path;
   errno = 0;
   std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
   out << bytes;
   out.close();
   const int reason = errno;
   std::error_code failed;
-  if (out) std::filesystem::rename(temporary, path, failed);
+  if (out && whole) fs::rename(temporary, path, failed);
   if (out && !failed) return true;
   *why = failed ? failed.message() : reason ? std::strerror(reason) : "writing failed";
-  std::filesystem::remove(temporary, failed);
+  if (whole) fs::remove(temporary, failed);
   return false;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <numeric>
@@ -32,12 +33,12 @@ class Run : public Command {
     flags_.declare(command);
     data_.declare(command);
     command.add_option("--steps", run_.steps, "training steps")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))->capture_default_str()->type_name("N");
-    command.add_option("--lr", run_.lr, "learning rate")->check(CLI::NonNegativeNumber)->capture_default_str()->type_name("X");
-    command.add_option("--clip", run_.clip, "largest global norm of the gradients (0: no clipping)")->check(CLI::NonNegativeNumber)->capture_default_str()->type_name("X");
+    command.add_option("--lr", run_.lr, "learning rate")->check(numberFrom(0.0))->capture_default_str()->type_name("X");
+    command.add_option("--clip", run_.clip, "largest global norm of the gradients (0: no clipping)")->check(numberFrom(0.0))->capture_default_str()->type_name("X");
     command.add_option("--ranks", run_.ranks, "virtual, gloo or nccl")->capture_default_str()->type_name("R");
     command.add_option("--save-to", run_.save_to, "keep weights and optimizer of the last step here")->type_name("DIR");
     command.add_option("--resume", run_.resume, "go on from what --save-to kept")->type_name("DIR");
-    command.add_option("--timeout", run_.timeout_seconds, "deadline of every collective, in seconds")->check(CLI::Range(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
+    command.add_option("--timeout", run_.timeout_seconds, "deadline of every collective, in seconds")->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
     command.add_flag("--allow-replicated", run_.allow_replicated, "run even where nothing can be sharded");
     command.add_flag("--launched", run_.launched, "this process is one rank of torchrun, Slurm or Open MPI");
   }
@@ -58,9 +59,16 @@ class Run : public Command {
     if (outcome.rank != 0) return outcome.failure ? Result<int>(outcome.failure->error) : Result<int>(0);
     describe(report.page, outcome);
     if (outcome.failure) return failure(report, *outcome.failure);
-    if (outcome.cancelled) return makeError("cancelled", strf("stopped after %zu of %lld steps", outcome.steps.size(),
-                                                              static_cast<long long>(run_.steps)), Outcome::kNo);
-    return 0;
+    DiagnosticSink& sink = report.diagnostics;
+    for (const session::StepLine& line : outcome.steps)
+      if (!std::isfinite(line.loss)) {
+        sink.warn("loss-not-finite", strf("the loss of step %lld is %g", static_cast<long long>(line.step), line.loss));
+        break;
+      }
+    if (!outcome.cancelled) return 0;
+    Error error = makeError("cancelled", strf("stopped after %zu of %lld steps", outcome.steps.size(), static_cast<long long>(run_.steps)), Outcome::kNo);
+    if (!outcome.saved_to.empty()) error.remedy = "What was done is saved: go on with --resume " + outcome.saved_to + ".";
+    return error;
   }
 
  private:

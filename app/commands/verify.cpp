@@ -3,6 +3,7 @@
 #include "core/session/verify.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "app/commands/command.h"
 #include "app/commands/compile_report.h"
@@ -46,6 +47,11 @@ class Verify : public Command {
     SP_ASSIGN(const session::VerifyOutcome outcome, session::verify(*model, verify, request));
     report.stopClock();
     fill(report, outcome);
+    if (!outcome.equal && !std::isfinite(outcome.reference_loss) && !std::isfinite(outcome.loss)) {
+      report.json["verdict"] = "refused";
+      return makeError("reference-not-finite", strf("the loss of the unsharded graph is %g on these inputs, and so is the sharded one: nothing can be compared",
+                                                    outcome.reference_loss));
+    }
     describe(report.page, outcome, verify.settings);
     return outcome.equal ? 0 : 1;
   }

@@ -10,7 +10,7 @@ namespace {
 
 const CancelToken* g_token = nullptr;
 std::atomic<int> g_signals{0};
-struct sigaction g_before_int, g_before_term;
+struct sigaction g_before_int, g_before_term, g_before_hup;
 
 void onSignal(int signal) {
   if (g_signals.fetch_add(1) == 0) {
@@ -31,11 +31,14 @@ InterruptGuard::InterruptGuard(CancelToken token) {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &g_before_int);
   sigaction(SIGTERM, &action, &g_before_term);
+  sigaction(SIGHUP, nullptr, &g_before_hup);
+  if (g_before_hup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup stays what it is
 }
 
 InterruptGuard::~InterruptGuard() {
   sigaction(SIGINT, &g_before_int, nullptr);
   sigaction(SIGTERM, &g_before_term, nullptr);
+  sigaction(SIGHUP, &g_before_hup, nullptr);
   delete g_token;
   g_token = nullptr;
 }

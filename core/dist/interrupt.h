@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C: while a guard lives, the first SIGINT or SIGTERM only sets the token; the second one ends the process.
+// Ctrl-C: while a guard lives, the first SIGINT, SIGTERM or SIGHUP only sets the token; the second one ends the process.
 #pragma once
 
 #include "core/base/cancel.h"

@@ -12,7 +12,7 @@
 namespace spscope::io {
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer must not block us
   if (fd < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return makeError("file-missing", "there is no file " + path);
     return makeError("file-unreadable", path + ": " + std::strerror(errno));

@@ -189,6 +189,9 @@ Status SafetensorsWriter::write(const std::string& path) const {
   header += "}";
   while (header.size() % 8 != 0) header += ' ';
 
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))  // rename would put a file in the place of a device
+    return makeError("file-unwritable", path + " is not a regular file", Outcome::kNo);
   std::string temporary = path + ".tmp.XXXXXX";
   const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return makeError("file-unwritable", path + ": " + std::strerror(errno), Outcome::kNo);

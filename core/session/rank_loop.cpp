@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
@@ -76,6 +77,14 @@ Status agreeOn(dist::Collectives& group, const RunRequest& what, const CompileOu
   });
 }
 
+/// Whether a step that failed did so because the run is being stopped. A peer that heard of it first breaks the collective
+/// that this rank is in: the word is then on its way here, too.
+bool stoppedOnRequest(const Error& error, const RunRequest& what, const Request& request) {
+  if (error.code == "cancelled" || what.save_to.empty()) return error.code == "cancelled";
+  for (int i = 0; i < 40 && !request.cancel.cancelled(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return request.cancel.cancelled();
+}
+
 }  // namespace
 
 Status checkSharded(const CompileOutcome& compiled, const RunRequest& what) {
@@ -115,6 +124,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
   reporter.phase("agree");
   SP_TRY(agreeOn(*group, what, out.compiled, *graph));
 
+  if (rank == 0 && !what.save_to.empty()) SP_TRY(prepareFolder(what.save_to));
   reporter.phase("load");
   SP_ASSIGN(TrainState state, TrainState::create(*model, what, request));
   exec::Executor executor(std::move(program), group.get());
@@ -125,6 +135,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     if (rank != 0 || what.save_to.empty()) return {};
     reporter.phase("save");
     SP_ASSIGN(out.figures.saved_to, state.save(what.save_to));
+    reporter.send({"saved", {{"saved_to", out.figures.saved_to}}});  // an interrupted rank sends no figures
     return {};
   };
   const std::int64_t first = state.stepsMade();
@@ -143,7 +154,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     Result<exec::StepResult> step = executor.step(inputs, options);
     if (!step) {
       // Weights are those of the last whole step: the optimizer runs only after one.
-      if (step.error().code == "cancelled" && i > 0) SP_TRY(saveHere());
+      if (i > 0 && stoppedOnRequest(step.error(), what, request)) SP_TRY(saveHere());
       return std::move(step).error();
     }
     const std::int64_t stepped = nowNs();

@@ -17,6 +17,7 @@
 #include "core/session/meeting.h"
 #include "core/session/rank_loop.h"
 #include "core/session/run_virtual.h"
+#include "core/session/train_state.h"
 #include "core/torch/capture.h"
 
 namespace spscope::session {
@@ -156,6 +157,7 @@ Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnS
   SP_ASSIGN(out.compiled, compile(*model, compile_request, request));
   SP_TRY(checkSharded(out.compiled, what));
   fillPredictions(out, what.settings);
+  if (!what.save_to.empty()) SP_TRY(prepareFolder(what.save_to));
   SP_TRY(what.ranks == "virtual" ? runVirtual(*model, what, request, on_step, out) : runHere(what, request, on_step, out));
   return out;
 }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/train_state.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -34,6 +39,19 @@ Result<fs::path> stepFolder(const std::string& folder) {
 }
 
 }  // namespace
+
+Status prepareFolder(const std::string& folder) {
+  const auto refuse = [&](const std::string& why) { return makeError("file-unwritable", folder + ": " + why, Outcome::kNo); };
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) return refuse(failed.message());
+  std::string probe = (fs::path(folder) / ".writable-XXXXXX").string();
+  const int fd = ::mkstemp(probe.data());
+  if (fd < 0) return refuse(std::strerror(errno));
+  ::close(fd);
+  ::unlink(probe.c_str());
+  return {};
+}
 
 Result<TrainState> TrainState::create(const Model& model, const RunRequest& what, const Request& request) {
   TrainState out;
@@ -98,7 +116,10 @@ Result<std::string> TrainState::save(const std::string& folder) const {
   fs::rename(partial, step, failed);
   if (failed) return unwritable(step, failed);
   const fs::path latest = fs::path(folder) / kLatest, next = fs::path(folder) / (std::string(kLatest) + ".partial");
-  std::ofstream(next) << name << "\n";
+  std::ofstream out(next);
+  out << name << "\n";
+  out.close();
+  if (!out) return unwritable(next, std::make_error_code(std::errc::io_error));
   fs::rename(next, latest, failed);
   if (failed) return unwritable(latest, failed);
   return step.string();

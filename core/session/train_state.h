@@ -14,6 +14,9 @@
 
 namespace spscope::session {
 
+/// Makes the folder of --save-to and tries it, so that no run finds out after its last step. Errors: file-unwritable.
+Status prepareFolder(const std::string& folder);
+
 class TrainState {
  public:
   /// Errors: those of loadState and Optimizer::create; resume-missing, resume-mismatch.

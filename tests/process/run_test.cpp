@@ -207,7 +207,17 @@ TEST_F(RunCommand, InterruptSavesTheLastWholeStep) {
   EXPECT_EQ(run.wait(), 1) << run.text();
   EXPECT_TRUE(run.json()["cancelled"].get<bool>());
   EXPECT_TRUE(fs::exists(save_ + "/latest")) << run.text();
+  EXPECT_THAT(run.json()["error"]["remedy"].get<std::string>(), HasSubstr("--resume " + save_)) << "work was saved: say so";
   EXPECT_EQ(losses(arguments("run", "2", "1", {"--resume", save_})).size(), 1u);
+}
+
+TEST_F(RunCommand, AClosedTerminalStopsItAsCtrlCDoes) {
+  Spscope run(arguments("run", "2", "100000", {"--save-to", save_}));
+  run.awaitStep(1);
+  kill(run.pid(), SIGHUP);
+  EXPECT_EQ(run.wait(), 1) << run.text();
+  EXPECT_TRUE(run.json()["cancelled"].get<bool>());
+  EXPECT_TRUE(fs::exists(save_ + "/latest")) << run.text();
 }
 
 TEST_F(RunCommand, BatchOfAnotherShapeIsRefusedNotFailed) {

@@ -2,6 +2,7 @@
 #include "core/io/safetensors.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -99,6 +100,19 @@ TEST(Safetensors, RefusesDamagedFilesAndNamesTheTensor) {
   const std::string good = file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8);
   for (std::size_t n = 1; n < good.size(); ++n)
     EXPECT_FALSE(SafetensorsFile::open(tmp.file("t.safetensors", good.substr(0, n)))) << n;
+}
+
+TEST(Safetensors, WhatIsNoPlainFileIsNeitherReplacedNorWaitedFor) {
+  TempFolder tmp;
+  const std::string pipe = tmp.path() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const Status written = SafetensorsWriter().write(pipe);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, "file-unwritable");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  const auto opened = SafetensorsFile::open(pipe);  // nobody writes to it: must not block
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, "file-unreadable");
 }
 
 }  // namespace
