@@ -65,14 +65,16 @@ class WorkspaceTest : public ::testing::Test {
     if (id) *id = n;
     return made;
   }
-  /// The prediction must be within `slack` bytes of the measurement.
+  /// The prediction must be within `slack` bytes of the measurement. With several threads it is what all of them hold at
+  /// once; on a busy machine one may be through before the other begins, so less may be measured, down to one's share.
   std::vector<ir::ValueId> check(const char* op, Args args, int threads = 1, std::int64_t slack = 16) {
     at::set_num_threads(threads);
     std::int64_t measured = 0;
     ir::NodeId id = ir::kNone;
     auto made = run(op, std::move(args), &measured, &id);
     const std::int64_t predicted = workspaceBytes(graph_, graph_.node(id), threads);
-    EXPECT_NEAR(static_cast<double>(predicted), static_cast<double>(measured), static_cast<double>(slack)) << op;
+    EXPECT_LE(measured, predicted + slack) << op;
+    EXPECT_GE(measured, workspaceBytes(graph_, graph_.node(id), 1) - slack) << op;
     return made;
   }
   ir::ValueId transposed(ir::ValueId v, std::int64_t a, std::int64_t b) {
