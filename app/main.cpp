@@ -89,7 +89,12 @@ int run(int argc, char** argv) {
     sub->footer("Examples:\n" + command->examples());
     command->declare(*sub);
     sub->add_option("--json", common.json, "write the result as one JSON object (-: to standard output)")->type_name("FILE");
-    sub->add_option("--report", common.page, "write the result as a page")->type_name("OUT.html|OUT.md");
+    sub->add_option("--report", common.page, "write the result as a page")
+        ->type_name("OUT.html|OUT.md")
+        ->check([](const std::string& path) {
+          const bool known = path.ends_with(".html") || path.ends_with(".md");
+          return known ? std::string() : "a page is written as .html or .md, not as " + path;
+        });
     sub->add_option("--log-level", common.log_level, "debug, info, warning, error or off")->capture_default_str()->type_name("L");
     declared.push_back(sub);
   }
