@@ -28,6 +28,7 @@ class Verify : public Command {
     flags_.declare(command);
     data_.declare(command);
     command.add_option("--ranks", ranks_, "virtual (all in this process), gloo or nccl (processes)")->capture_default_str()->type_name("R");
+    command.add_option("--timeout", timeout_, "deadline of every collective of processes, in seconds")->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
     command.add_option("--grads", grads_, "write the sharded run's gradients as safetensors")->type_name("FILE");
   }
 
@@ -43,6 +44,7 @@ class Verify : public Command {
     SP_ASSIGN(verify.data, data_.request());
     verify.grads_path = grads_;
     verify.ranks = ranks_;
+    verify.timeout_seconds = timeout_;
     verify.open = what;
     SP_ASSIGN(const session::VerifyOutcome outcome, session::verify(*model, verify, request));
     report.stopClock();
@@ -101,6 +103,7 @@ class Verify : public Command {
   DataFlags data_;
   std::string grads_;
   std::string ranks_ = "virtual";
+  double timeout_ = 120.0;
 };
 
 }  // namespace

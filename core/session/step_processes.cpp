@@ -17,15 +17,15 @@ struct Scratch {
 
 }  // namespace
 
-Result<std::vector<exec::StepResult>> stepOnProcesses(const OpenRequest& open, const passes::Settings& settings,
-                                                      const DataRequest& data, const std::string& ranks, const Request& request) {
+Result<std::vector<exec::StepResult>> stepOnProcesses(const VerifyRequest& proof, const Request& request) {
   SP_ASSIGN(dist::RunDirectory directory, dist::RunDirectory::create());
   const Scratch scratch{std::move(directory)};
   RunRequest what;
-  what.open = open;
-  what.settings = settings;
-  what.data = data;
-  what.ranks = ranks;
+  what.open = proof.open;
+  what.settings = proof.settings;
+  what.data = proof.data;
+  what.ranks = proof.ranks;
+  what.timeout_seconds = proof.timeout_seconds;
   what.grads_to = scratch.directory.path() + "/grads";
   what.allow_replicated = true;  // a proof holds for replicated programs, too
   DiagnosticSink quiet;          // the caller has compiled, and said what there is to say
@@ -34,8 +34,8 @@ Result<std::vector<exec::StepResult>> stepOnProcesses(const OpenRequest& open, c
   SP_ASSIGN(const RunOutcome run, session::run(what, inner));
   if (run.failure) return run.failure->error;
   if (run.cancelled) return makeError("cancelled", "cancelled on request", Outcome::kNo);
-  std::vector<exec::StepResult> out(static_cast<std::size_t>(settings.sp));
-  for (int r = 0; r < settings.sp; ++r) {
+  std::vector<exec::StepResult> out(static_cast<std::size_t>(proof.settings.sp));
+  for (int r = 0; r < proof.settings.sp; ++r) {
     exec::StepResult& result = out[static_cast<std::size_t>(r)];
     result.has_loss = true;
     result.loss = run.last_loss[static_cast<std::size_t>(r)];

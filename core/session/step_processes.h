@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "core/session/compile.h"
+#include "core/session/verify.h"
 #include "core/torch/executor.h"
 
 namespace spscope::session {
 
-/// Runs one step of `open`'s model on settings.sp processes; `ranks` is "gloo" (or "nccl"). Results by rank: loss,
+/// Runs one step of what.open's model on settings.sp processes; what.ranks is "gloo" (or "nccl"). Results by rank: loss,
 /// gradients, peak_bytes. Errors: those of run(); a rank's failure, with outcome kRunFailed.
-Result<std::vector<exec::StepResult>> stepOnProcesses(const OpenRequest& open, const passes::Settings& settings,
-                                                      const DataRequest& data, const std::string& ranks, const Request& request);
+Result<std::vector<exec::StepResult>> stepOnProcesses(const VerifyRequest& what, const Request& request);
 
 }  // namespace spscope::session

@@ -76,7 +76,7 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
   request.report("sharded step");
   SP_ASSIGN(const std::vector<exec::StepResult> results,
             what.ranks == "virtual" ? stepVirtually(out.compiled.compiled, state, inputs, request)
-                                    : stepOnProcesses(what.open, what.settings, what.data, what.ranks, request));
+                                    : stepOnProcesses(what, request));
 
   request.report("compare");
   out.tolerance = exec::Tolerance::of(model.computing_dtype);

@@ -15,6 +15,7 @@ struct VerifyRequest {
   passes::Settings settings;
   DataRequest data;
   std::string ranks = "virtual";  ///< "virtual": all in this process; "gloo", "nccl": processes (needs `open`)
+  double timeout_seconds = 120.0; ///< processes: of each collective, and of the meeting of the ranks
   OpenRequest open;               ///< how the model was opened: rank processes open it again
   std::string grads_path;  ///< where the sharded run's gradients go as safetensors; "": nowhere
 };
