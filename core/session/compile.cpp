@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <set>
 
 #include "core/base/strings.h"
 #include "core/ir/sp_ops.h"
 #include "core/torch/capture.h"
-#include "passes/comm/comm_bytes.h"
 #include "passes/memory/op_cost.h"
 
 namespace spscope::session {
@@ -24,14 +22,6 @@ std::int64_t nowNs() {
 }
 
 std::string sourceOf(const ir::Node& n) { return n.location ? n.location->source : std::string(); }
-
-passes::MemoryCurve curveOf(const ir::Graph& graph, const passes::Settings& settings, const ir::OpServices& services) {
-  passes::LivenessOptions options;
-  options.services = &services;
-  options.threads = settings.threads;
-  options.optimizer = settings.optimizer;
-  return passes::predictMemory(graph, options);
-}
 
 void countSaved(const ir::Graph& graph, CompileFigures& out) {
   // Values that a backward node reads and a forward node made, each storage once; inputs are there anyway.
@@ -77,19 +67,11 @@ CompileFigures figuresOf(const passes::Compiled& compiled, const passes::Setting
   CompileFigures out;
   const ir::Graph* graph = nullptr;
   for (const auto& program : compiled.programs) {
-    passes::MemoryCurve curve = curveOf(*program, settings, services);
+    passes::MemoryCurve curve = passes::predictMemory(*program, passes::livenessOptions(settings, &services));
     if (!graph || curve.peak > out.memory.peak) graph = program.get(), out.memory = std::move(curve);
   }
   if (!graph) return out;
-  std::map<std::string, CollectiveTotal> totals;
-  for (NodeId id : graph->order) {
-    const ir::Node& n = graph->node(id);
-    if (!ir::isCollective(n.op)) continue;
-    CollectiveTotal& t = totals[std::string(ir::baseName(n.op))];
-    ++t.count;
-    t.bytes += passes::sentBytes(*graph, n);
-  }
-  for (auto& [kind, total] : totals) total.kind = kind, out.collectives.push_back(total);
+  out.collectives = passes::collectiveTotals(*graph);
   for (const passes::StageRecord& stage : compiled.stages) {
     auto get = [&](const char* name) {
       const auto it = stage.statistics.find(name);

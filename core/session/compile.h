@@ -3,16 +3,11 @@
 #pragma once
 
 #include "core/session/model.h"
+#include "passes/comm/comm_bytes.h"
 #include "passes/memory/liveness.h"
 #include "passes/pipelines.h"
 
 namespace spscope::session {
-
-struct CollectiveTotal {
-  std::string kind;
-  std::int64_t count = 0;
-  std::int64_t bytes = 0;  ///< that one rank sends in a step
-};
 
 struct GatherNote {
   std::string node, source, reason;
@@ -20,7 +15,7 @@ struct GatherNote {
 
 /// Figures of one rank's program, the one with the highest predicted peak where ranks differ.
 struct CompileFigures {
-  std::vector<CollectiveTotal> collectives;
+  std::vector<passes::CollectiveTotal> collectives;
   std::int64_t expected_all_to_all = 0, inserted_all_to_all = 0;
   std::vector<GatherNote> gathers;
   std::int64_t saved_tensors = 0, saved_bytes = 0;

@@ -52,7 +52,7 @@ void fillPredictions(RunOutcome& out, const passes::Settings& settings) {
   for (const auto& program : out.compiled.compiled.programs) of_class.push_back(passes::predictMemory(*program, options).peak);
   for (const int c : out.compiled.compiled.class_of_rank)
     out.predicted_peak_bytes.push_back(c == ir::kNone ? 0 : of_class[static_cast<std::size_t>(c)]);
-  for (const CollectiveTotal& t : out.compiled.figures.collectives) out.comm_bytes += t.bytes;
+  for (const passes::CollectiveTotal& t : out.compiled.figures.collectives) out.comm_bytes += t.bytes;
 }
 
 dist::Message warningMessage(const Diagnostic& d) {

@@ -12,18 +12,13 @@
 
 #include "core/base/strings.h"
 #include "core/torch/dtype_convert.h"
+#include "core/torch/schema_types.h"
 
 namespace spscope::exec {
 namespace {
 
 using c10::IValue;
 using c10::TypeKind;
-
-/// The type inside `T?`.
-const c10::Type& unwrapped(const c10::Type& type) {
-  if (type.kind() == TypeKind::OptionalType) return *type.castRaw<c10::OptionalType>()->getElementType();
-  return type;
-}
 
 bool isOptional(const c10::Type& type) { return type.kind() == TypeKind::OptionalType; }
 

@@ -18,17 +18,13 @@
 
 #include "core/torch/dtype_convert.h"
 #include "core/torch/op_call.h"
+#include "core/torch/schema_types.h"
 
 namespace spscope::exec {
 namespace {
 
 using c10::IValue;
 using c10::TypeKind;
-
-const c10::Type& unwrapped(const c10::Type& type) {
-  if (type.kind() == TypeKind::OptionalType) return *type.castRaw<c10::OptionalType>()->getElementType();
-  return type;
-}
 
 /// An op in place is written as its functional twin: add_ as add.
 const c10::FunctionSchema* functionalTwin(const c10::FunctionSchema& schema) {

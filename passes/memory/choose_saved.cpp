@@ -190,11 +190,7 @@ Pass chooseSaved() {
     return error;
   };
   pass.run = [](ir::Graph& graph, const PassContext& context) -> Result<bool> {
-    LivenessOptions options;
-    options.services = context.services;
-    options.threads = context.settings.threads;
-    options.optimizer = context.settings.optimizer;
-    const StepModel model(graph, options, nominalRates(context.settings.device));
+    const StepModel model(graph, livenessOptions(context.settings, context.services), nominalRates(context.settings.device));
     SavingChoice choice;
     if (context.settings.save == "sac") {
       const std::vector<bool> long_values = findLongValues(graph);

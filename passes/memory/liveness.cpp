@@ -5,6 +5,7 @@
 
 #include "core/ir/sp_ops.h"
 #include "passes/memory/replay_plan.h"
+#include "passes/pass.h"
 
 namespace spscope::passes {
 namespace {
@@ -57,6 +58,14 @@ std::int64_t optimizerBytes(const ir::Graph& graph, std::string_view optimizer) 
   for (const ir::Input& input : graph.inputs)
     if (input.trainable && input.value != ir::kNone) bytes += 2 * graph.value(input.value).localBytes() + kStepCounter;
   return bytes;
+}
+
+LivenessOptions livenessOptions(const Settings& settings, const ir::OpServices* services) {
+  LivenessOptions options;
+  options.services = services;
+  options.threads = settings.threads;
+  options.optimizer = settings.optimizer;
+  return options;
 }
 
 MemoryCurve predictMemory(const ir::Graph& graph, const LivenessOptions& options) {

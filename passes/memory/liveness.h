@@ -18,6 +18,8 @@
 
 namespace spscope::passes {
 
+struct Settings;  // passes/pass.h
+
 enum class MemoryClass : std::uint8_t {
   kParameters,     ///< parameters, buffers, constants and user inputs
   kGradients,      ///< storages of the graph's gradient outputs
@@ -51,6 +53,9 @@ struct LivenessOptions {
   std::string_view optimizer = "sgd";
   bool by_class = false;
 };
+
+/// What a pipeline's settings say of a step.
+LivenessOptions livenessOptions(const Settings& settings, const ir::OpServices* services);
 
 /// Needs a kJoint graph with `storage` / `storage_bytes` set (values without them count by their local shape).
 /// O(graph). Never fails on a verified graph.

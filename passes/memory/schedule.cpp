@@ -88,11 +88,7 @@ Pass schedule() {
   pass.info.ensures = ir::Form::kJoint;
   pass.checkLegal = [](const ir::Graph&, const PassContext&) -> Status { return {}; };
   pass.run = [](ir::Graph& graph, const PassContext& context) -> Result<bool> {
-    LivenessOptions options;
-    options.services = context.services;
-    options.threads = context.settings.threads;
-    options.optimizer = context.settings.optimizer;
-    const StepModel model(graph, options, nominalRates(context.settings.device));
+    const StepModel model(graph, livenessOptions(context.settings, context.services), nominalRates(context.settings.device));
     SP_ASSIGN(const Decisions decisions, readDecisions(model));
     MemoryCurve curve;
     const Plan plan = planTightly(model, decisions, &curve);
