@@ -108,7 +108,7 @@ Status runHere(const RunRequest& what, const Request& request, const OnStep& on_
 Result<RunOutcome> runLaunched(const RunRequest& what, const Request& request, const OnStep& on_step) {
   SP_ASSIGN(const dist::LaunchedRank at, dist::launchedRank());
   SP_TRY(dist::checkWorld(what.settings.sp, what.settings.dp, at.size));
-  log::setPrefix(strf("rank %d", at.rank));
+  log::setRank(at.rank);
   const auto reporter = dist::RankReporter::detached(at.rank, at.size);
   RankPlace place{*reporter, {}, what.ranks};
   place.meet.rank = at.rank;
@@ -169,7 +169,7 @@ int rankMain() {
     return static_cast<int>(Outcome::kUsage);
   }
   dist::RankReporter& reporter = **attached;
-  log::setPrefix(strf("rank %d", reporter.rank()));
+  log::setRank(reporter.rank());
   DiagnosticSink diagnostics;
   Request request;
   request.cancel = reporter.cancel();
