@@ -42,9 +42,6 @@ class Collectives {
   /// Small texts for agreement and reports: every rank's text, in rank order.
   virtual Result<std::vector<std::string>> allGatherText(const std::string& text) = 0;
 
-  /// While on, what each rank is about to do is compared before every collective, so that a difference between ranks is
-  /// named instead of hanging (collective-mismatch). All ranks must switch at the same place. Costs one small exchange.
-  virtual void setChecked(bool /*on*/) {}
   /// Number of collectives started so far; the same on every rank of a healthy group.
   virtual std::int64_t sequence() const { return 0; }
 };

@@ -172,7 +172,6 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     out.figures.last_loss = step->loss;
     out.figures.step_peak_bytes = std::max(out.figures.step_peak_bytes, step->peak_bytes);
     out.figures.peak_bytes = std::max(out.figures.peak_bytes, step->peak_bytes + state.residentBytes());
-    group->setChecked(false);  // the ranks have shown once that they do the same
     if (on_step) on_step(line);
   }
   exec::countOtherThreads(nullptr);

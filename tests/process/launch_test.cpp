@@ -178,13 +178,6 @@ TEST(Launch, DifferentSizesAreNamedBeforeTheyHang) {
   }
 }
 
-TEST(Launch, DifferentSizesWithoutTheCheckStillEndTheRun) {
-  const ProbeRun run = runProbe(2, {"size", "--unchecked"});
-  ASSERT_TRUE(run.outcome.failure.has_value());
-  EXPECT_LT(run.seconds_after_fault, kEndsWithin);
-  std::filesystem::remove_all(run.outcome.directory);
-}
-
 TEST(Launch, CancellationEndsARunCleanly) {
   LaunchSpec spec;
   std::jthread asker([token = spec.cancel] {

@@ -2,7 +2,7 @@
 // One rank of a pretended training run, for the tests of launcher and collectives: steps that each note two nodes and sum
 // a vector over all ranks. Its arguments say what goes wrong, at which step, on which rank; the product has no such switch.
 //
-//   rank_probe MODE [RANK [STEP]] [--timeout-ms N] [--steps N] [--unchecked]
+//   rank_probe MODE [RANK [STEP]] [--timeout-ms N] [--steps N]
 //   MODE: ok kill throw sleep exit segv size order spin early stubborn
 //   rank_probe launch RANKS MODE …   is the launcher of such a run itself, to be killed or interrupted; prints each rank's
 //                                    process id when it begins to step, and at the end how the run ended
@@ -37,7 +37,6 @@ struct Options {
   int step = 2;
   int steps = 5;
   int timeout_ms = 60'000;
-  bool checked = true;
 };
 
 Options parse(int argc, char** argv) {
@@ -47,7 +46,6 @@ Options parse(int argc, char** argv) {
     const std::string a = argv[i];
     if (a == "--timeout-ms") o.timeout_ms = std::atoi(argv[++i]);
     else if (a == "--steps") o.steps = std::atoi(argv[++i]);
-    else if (a == "--unchecked") o.checked = false;
     else if (position == 0) ++position, o.mode = a;
     else if (position == 1) ++position, o.rank = std::atoi(a.c_str());
     else o.step = std::atoi(a.c_str());
@@ -96,7 +94,6 @@ Status runRank(const Options& o, RankReporter& reporter, Rendezvous at) {
   at.rank = reporter.rank();
   at.size = reporter.size();
   at.timeout = std::chrono::milliseconds(o.timeout_ms);
-  at.checked = o.checked;
   at.on_collective = [&](std::string_view op, std::int64_t sequence, bool inside) { reporter.collective(op, sequence, inside); };
   reporter.phase("connecting");
   SP_ASSIGN(auto group, connectGloo(at));

@@ -31,7 +31,7 @@ struct Piece {
   std::int64_t bytes;
 };
 
-/// What a rank tells a peer before a checked collective. Fixed size, so that it arrives whatever the ranks disagree in.
+/// What a rank tells a peer with every collective. Fixed size, so that it arrives whatever the ranks disagree in.
 struct Header {
   std::int64_t sequence;
   std::int32_t op;
@@ -53,7 +53,7 @@ std::string firstLine(const char* text) {
 class GlooCollectives final : public Collectives {
  public:
   GlooCollectives(Rendezvous at, c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::ProcessGroupGloo> group)
-      : at_(std::move(at)), store_(std::move(store)), group_(std::move(group)), checked_(at_.checked) {}
+      : at_(std::move(at)), store_(std::move(store)), group_(std::move(group)) {}
 
   ~GlooCollectives() override {
     // After a failure the group is abandoned: taking it down can wait for peers that will never answer. The process is
@@ -66,7 +66,6 @@ class GlooCollectives final : public Collectives {
 
   int rank() const override { return at_.rank; }
   int size() const override { return at_.size; }
-  void setChecked(bool on) override { checked_ = on; }
   std::int64_t sequence() const override { return sequence_; }
 
   Status allReduceSum(Buffer buffer) override {
@@ -251,7 +250,7 @@ class GlooCollectives final : public Collectives {
                                               std::string(ir::longName(type)).c_str()), Outcome::kRunFailed);
   }
 
-  /// Opens a collective: number, deadline, notice, and the check, where it is on. `own` is this rank's block (all-gather:
+  /// Opens a collective: number, deadline, notice, and what the peers are told of it. `own` is this rank's block (all-gather:
   /// sent to all; reduce-scatter: expected from all), where one of the count lists is empty.
   Status begin(Op op, ir::DType dtype, std::int64_t total, std::span<const std::int64_t> to = {},
                std::span<const std::int64_t> from = {}, std::int64_t own = -1) {
@@ -260,22 +259,21 @@ class GlooCollectives final : public Collectives {
     ++sequence_;
     deadline_ = Clock::now() + at_.timeout;
     if (at_.on_collective) at_.on_collective(kOpNames[op], sequence_, true);
-    if (!checked_ || size() == 1) return {};
+    if (size() == 1) return {};
+    // What this rank is about to do goes to every peer together with the data, not before it: no round trip more.
     const auto count = [&](std::span<const std::int64_t> counts, int peer) {
       return counts.empty() ? own : counts[static_cast<std::size_t>(peer)];
     };
-    std::vector<Header> mine(static_cast<std::size_t>(size())), theirs(mine.size());
+    mine_.resize(static_cast<std::size_t>(size()));
+    theirs_.resize(mine_.size());
     std::vector<Piece> out, in;
     for (const int peer : peers()) {
       const auto i = static_cast<std::size_t>(peer);
-      mine[i] = {sequence_, op, static_cast<std::int32_t>(dtype), total, count(to, peer), count(from, peer)};
-      out.push_back({peer, &mine[i], sizeof(Header)});
-      in.push_back({peer, &theirs[i], sizeof(Header)});
+      mine_[i] = {sequence_, op, static_cast<std::int32_t>(dtype), total, count(to, peer), count(from, peer)};
+      out.push_back({peer, &mine_[i], sizeof(Header)});
+      in.push_back({peer, &theirs_[i], sizeof(Header)});
     }
-    SP_TRY(exchange(out, in));
-    for (int peer = 0; peer < size(); ++peer)
-      if (peer != rank()) SP_TRY(compare(peer, mine[static_cast<std::size_t>(peer)], theirs[static_cast<std::size_t>(peer)]));
-    return {};
+    return post(out, in, true, headers_);
   }
 
   Status compare(int peer, const Header& mine, const Header& theirs) {
@@ -308,25 +306,50 @@ class GlooCollectives final : public Collectives {
     return {};
   }
 
+  /// A message under way.
+  struct Pending {
+    int peer;
+    bool receive;
+    c10::intrusive_ptr<c10d::Work> work;
+  };
+
   /// All messages of one round. Empty ones are left out on both sides: the ranks agree in the sizes.
   Status exchange(std::span<const Piece> out, std::span<const Piece> in) {
-    struct Pending {
-      int peer;
-      bool receive;
-      c10::intrusive_ptr<c10d::Work> work;
-    };
-    std::vector<Pending> pending;  // freed before this returns, so that Gloo's threads touch no caller's memory later
-    const int tag = static_cast<int>(sequence_ & 0x3fffffff);
+    std::vector<Pending> data;  // freed before this returns, so that Gloo's threads touch no caller's memory later
+    SP_TRY(post(out, in, false, data));
+    if (!headers_.empty()) {
+      std::vector<Pending> headers = std::move(headers_);
+      headers_.clear();
+      SP_TRY(await(headers));
+      for (int peer = 0; peer < size(); ++peer)
+        if (peer != rank()) SP_TRY(compare(peer, mine_[static_cast<std::size_t>(peer)], theirs_[static_cast<std::size_t>(peer)]));
+    }
+    return await(data);
+  }
+
+  /// Starts the messages of one round. A message's tag holds its size: where two ranks disagree in it, the messages do not
+  /// meet, and the headers name the difference. (Gloo ends the process that receives more than it expects.)
+  Status post(std::span<const Piece> out, std::span<const Piece> in, bool header, std::vector<Pending>& pending) {
     int peer = -1;
     try {
-      const auto post = [&](const Piece& piece, bool receive) {
+      const auto start = [&](const Piece& piece, bool receive) {
         if (piece.bytes == 0) return;
         peer = piece.peer;
+        const int tag = tagOf(sequence_, piece.bytes, header);
         std::vector<at::Tensor> tensor{at::from_blob(piece.data, {piece.bytes}, at::TensorOptions().dtype(at::kByte))};
         pending.push_back({peer, receive, receive ? group_->recv(tensor, peer, tag) : group_->send(tensor, peer, tag)});
       };
-      for (const Piece& piece : in) post(piece, true);
-      for (const Piece& piece : out) post(piece, false);
+      for (const Piece& piece : in) start(piece, true);
+      for (const Piece& piece : out) start(piece, false);
+      return {};
+    } catch (const std::exception& e) {
+      return explain(e.what(), peer, pending);
+    }
+  }
+
+  Status await(std::vector<Pending>& pending) {
+    int peer = -1;
+    try {
       for (Pending& p : pending) {
         peer = p.peer;
         p.work->wait(remaining());
@@ -334,26 +357,39 @@ class GlooCollectives final : public Collectives {
       }
       return {};
     } catch (const std::exception& e) {
-      const std::string text = firstLine(e.what());
-      const bool timeout = text.find("imed out") != std::string::npos || text.find("timeout") != std::string::npos;
-      // The peer whose wait failed may itself only wait for the one at fault: ask the others, too.
-      std::vector<std::string> silent{std::to_string(peer)};
-      for (Pending& p : pending) {
-        if (!p.work || p.peer == peer || !p.receive) continue;
-        try {
-          p.work->wait(milliseconds(1));
-        } catch (const std::exception& other) {
-          const bool waits = std::string_view(other.what()).find("imed out") != std::string_view::npos ||
-                             std::string_view(other.what()).find("timeout") != std::string_view::npos;
-          if (waits == timeout) silent.push_back(std::to_string(p.peer));
-        }
-      }
-      const std::string who = (silent.size() > 1 ? "ranks " : "rank ") + join(silent, ", ");
-      if (timeout)
-        return fail("collective-timeout",
-                    strf("no answer from %s within %.1f s", who.c_str(), static_cast<double>(at_.timeout.count()) / 1e3));
-      return fail("peer-lost", strf("connection to %s lost: %s", who.c_str(), text.c_str()));
+      return explain(e.what(), peer, pending);
     }
+  }
+
+  /// The error of a message with `peer`, which may itself only wait for the one at fault: asks the others, too.
+  Status explain(const char* what, int peer, std::vector<Pending>& pending) {
+    const auto isTimeout = [](std::string_view text) {
+      return text.find("imed out") != std::string_view::npos || text.find("timeout") != std::string_view::npos;
+    };
+    const std::string text = firstLine(what);
+    const bool timeout = isTimeout(text);
+    std::vector<std::string> silent{std::to_string(peer)};
+    for (Pending& p : pending) {
+      if (!p.work || p.peer == peer || !p.receive) continue;
+      try {
+        p.work->wait(milliseconds(1));
+      } catch (const std::exception& other) {
+        if (isTimeout(other.what()) == timeout) silent.push_back(std::to_string(p.peer));
+      }
+    }
+    const std::string who = (silent.size() > 1 ? "ranks " : "rank ") + join(silent, ", ");
+    if (timeout)
+      return fail("collective-timeout",
+                  strf("no answer from %s within %.1f s", who.c_str(), static_cast<double>(at_.timeout.count()) / 1e3));
+    return fail("peer-lost", strf("connection to %s lost: %s", who.c_str(), text.c_str()));
+  }
+
+  /// c10d takes 31 bits. Equal tags of two collectives do no harm: such messages meet in their order.
+  static int tagOf(std::int64_t sequence, std::int64_t bytes, bool header) {
+    auto x = static_cast<std::uint64_t>(sequence) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(2 * bytes + header);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return static_cast<int>(x >> 33);
   }
 
   milliseconds remaining() const {
@@ -370,11 +406,12 @@ class GlooCollectives final : public Collectives {
   Rendezvous at_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
-  bool checked_;
   Op op_ = kBarrier;
   std::int64_t sequence_ = 0;
   Clock::time_point deadline_;
   std::vector<std::byte> scratch_;
+  std::vector<Header> mine_, theirs_;  ///< by peer, of the collective that was begun last
+  std::vector<Pending> headers_;       ///< under way; compared by its first exchange
   std::optional<Error> failed_;
 };
 

@@ -6,6 +6,9 @@
 // (so nothing can hang at shutdown), any element type can be moved, and sums are made in rank order, so that they are the
 // same bits on all ranks and in every run. Half-precision sums are accumulated in float32 and rounded once.
 //
+// With every collective each rank tells each peer what it is doing (number, kind, type, sizes): a difference is the error
+// collective-mismatch on the ranks that see it, never a hang.
+//
 // Memory: an all-reduce needs a scratch buffer of 4 MiB at most, a reduce-scatter one of its input's size; outside
 // libtorch's allocator.
 // Threads: one thread at a time may use a group.
@@ -34,7 +37,6 @@ struct Rendezvous {
   std::string interface;     ///< network interface; empty: loopback for `file`, the one that reaches `host` otherwise
   std::chrono::milliseconds timeout{60'000};          ///< of each collective
   std::chrono::milliseconds connect_timeout{60'000};  ///< until all ranks have come
-  bool checked = true;       ///< see Collectives::setChecked
   /// Called when a collective begins (true) and ends well (false); must not throw. For the rank's state table. Meeting
   /// the other ranks counts as collective 0, "rendezvous".
   std::function<void(std::string_view op, std::int64_t sequence, bool inside)> on_collective;
