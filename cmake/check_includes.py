@@ -31,7 +31,7 @@ ROOMS = {
     "passes": (("core/base", "core/ir", "passes/memory"), ("boost-container",)),
     "passes/memory": (("core/base", "core/ir", "passes"), ("boost-container", "boost-graph")),
     "profiler": (("core/base", "core/ir"), ("simdjson", "json", "sqlite", "zlib")),
-    "profiler/record": (("core/base", "core/ir", "profiler"), ("cupti", "nvtx")),
+    "profiler/record": (("core/base", "core/ir", "profiler"), ("json", "cupti", "nvtx")),
     "ui/model": (("core/base", "core/ir", "core/session", "passes", "passes/memory", "profiler"), ()),
     "ui/qt": (("core/base", "ui/model"), ("qt",)),
     "ui/imgui": (("core/base", "ui/model"), ("imgui", "qt")),
