@@ -49,6 +49,7 @@ class Problems {
   struct Seen {
     std::int64_t count = 0;
     std::string first;  ///< place of the first: "byte 4711", "NVTX_EVENTS row 3"
+    bool operator==(const Seen&) const = default;
   };
   const std::map<Problem, Seen>& all() const { return seen_; }
 

@@ -72,6 +72,7 @@ struct Events {
 
   std::size_t size() const { return start.size(); }
   void reserve(std::size_t count);
+  bool operator==(const Events&) const = default;
 };
 
 /// One event, as it is appended.
@@ -85,6 +86,7 @@ struct Event {
   std::int32_t detail = kNoIndex;
   Category category = Category::kOther;
   std::uint8_t flags = 0;
+  bool operator==(const Event&) const = default;
 };
 
 enum class TrackKind : std::uint8_t { kThread, kStream, kOther };
@@ -95,6 +97,7 @@ struct Track {
   StringId name = 0;
   std::int64_t pid = kUnknown, tid = kUnknown;
   std::int64_t device = kUnknown, context = kUnknown, stream = kUnknown;
+  bool operator==(const Track&) const = default;
 };
 
 /// How a rank's own clock became the common one: common = own + offset + drift_ppb * 1e-9 * (own - reference).
@@ -103,6 +106,7 @@ struct Clock {
   std::int64_t offset_ns = 0, reference_ns = 0;
   double drift_ppb = 0;
   std::int64_t residual_ns = kUnknown;  ///< largest disagreement of an anchor that remains
+  bool operator==(const Clock&) const = default;
 };
 
 struct Rank {
@@ -116,6 +120,7 @@ struct Rank {
   std::int64_t barrier_ns = kUnknown;  ///< this rank left the start barrier, on its own clock
   std::int64_t dropped = 0;       ///< events that the recorder had to drop
   Clock clock;
+  bool operator==(const Rank&) const = default;
 };
 
 /// Launch parameters of a kernel.
@@ -123,11 +128,13 @@ struct Launch {
   std::array<std::int32_t, 3> grid{}, block{};
   std::int32_t registers = -1, static_shared = -1, dynamic_shared = -1;  ///< per thread; bytes; -1: unknown
   std::int32_t graph_node = 0;                                           ///< CUDA graph; 0: none
+  bool operator==(const Launch&) const = default;
 };
 /// As Nsight's ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND number them.
 struct Copy {
   std::uint8_t copy_kind = 0, source_kind = 7, target_kind = 7;
   std::int64_t value = kUnknown;  ///< memset only
+  bool operator==(const Copy&) const = default;
 };
 
 /// One rank's part in one collective. The same collective on other ranks: equal group and sequence number.
@@ -141,6 +148,7 @@ struct Collective {
   std::int32_t rank = 0;             ///< index into Trace::ranks
   EventIndex event = kNoIndex;       ///< kCollective (host backend), or the kKernel that carries it
   EventIndex wait = kNoIndex;        ///< the kWait event, where it is known apart
+  bool operator==(const Collective&) const = default;
 };
 
 /// An allocation (bytes > 0) or a free (bytes < 0).
@@ -153,6 +161,7 @@ struct MemoryEvent {
   std::int32_t rank = 0;
   std::int32_t device = -1;                           ///< -1: host memory
   StringId memory_class = 0;                          ///< "parameters", "gradients", ... or empty
+  bool operator==(const MemoryEvent&) const = default;
 };
 
 struct CounterSample {
@@ -160,6 +169,7 @@ struct CounterSample {
   double value = 0;
   StringId name = 0;
   std::int32_t rank = 0;
+  bool operator==(const CounterSample&) const = default;
 };
 
 /// A node of the graph that ran.
@@ -168,12 +178,14 @@ struct GraphNode {
   StringId name = 0, op = 0, module = 0, source = 0, stage = 0;  ///< stage: the pass that made it
   Phase phase = Phase::kUnknownPhase;
   std::int64_t flops = kUnknown, predicted_ns = kUnknown;
+  bool operator==(const GraphNode&) const = default;
 };
 
 /// An arrow between two events that no correlation id gives (forward -> backward, ...).
 struct Flow {
   EventIndex from = kNoIndex, to = kNoIndex;
   StringId kind = 0;
+  bool operator==(const Flow&) const = default;
 };
 
 struct Trace {
