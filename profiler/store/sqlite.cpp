@@ -31,7 +31,8 @@ Error Database::error(std::string_view doing) const {
   const int code = sqlite3_errcode(handle_.get());
   std::string why = sqlite3_errmsg(handle_.get());
   if (code == SQLITE_FULL) why = "the disk is full";
-  if (code == SQLITE_IOERR && sqlite3_system_errno(handle_.get()) != 0) why = std::strerror(sqlite3_system_errno(handle_.get()));
+  const int reason = code == SQLITE_IOERR ? sqlite3_system_errno(handle_.get()) : 0;
+  if (reason != 0) why += std::string(" (") + std::strerror(reason) + ")";
   return makeError(writes_ ? "file-unwritable" : "trace-unreadable", path_ + ": " + std::string(doing) + ": " + why,
                    writes_ ? Outcome::kNo : Outcome::kRefused);
 }

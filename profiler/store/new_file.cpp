@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/store/new_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace spscope::trace {
+namespace fs = std::filesystem;
+
+namespace {
+Error unwritable(const std::string& path, const std::string& why) {
+  return makeError("file-unwritable", path + ": " + why, Outcome::kNo);
+}
+}  // namespace
+
+Result<NewFile> NewFile::at(const std::string& path) {
+  std::error_code failed;
+  const fs::file_status what = fs::status(path, failed);
+  if (fs::is_directory(what)) return unwritable(path, "is a folder");
+  if (fs::exists(what) && !fs::is_regular_file(what)) return unwritable(path, "is no regular file");
+  const fs::path target = fs::is_regular_file(what) ? fs::canonical(path, failed) : fs::path(path);
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, failed)) return unwritable(path, "the folder " + folder.string() + " does not exist");
+  NewFile out(target.string());
+  fs::remove(out.temporary_, failed);
+  return out;
+}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})) {}
+
+NewFile::~NewFile() {
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove(temporary_, ignored);
+}
+
+Status NewFile::commit() {
+  const int file = ::open(temporary_.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool stored = file >= 0 && ::fsync(file) == 0;
+  const int reason = errno;
+  if (file >= 0) ::close(file);
+  if (!stored) return unwritable(path_, std::strerror(reason));
+  std::error_code failed;
+  fs::rename(temporary_, path_, failed);
+  if (failed) return unwritable(path_, failed.message());
+  temporary_.clear();
+  return {};
+}
+
+}  // namespace spscope::trace
