@@ -65,7 +65,7 @@ LIBRARIES = {  # the first pattern that matches names the library; anything else
 HIDDEN = ("torch", "gloo", "nccl", "cupti", "cuda", "qt", "imgui", "simdjson", "boost-graph")
 SYSTEM = re.compile(
     r"([a-z_0-9]+|sys/[a-z_]+\.h|linux/[a-z_]+\.h|netinet/[a-z_]+\.h|arpa/inet\.h|net/if\.h"
-    r"|(dirent|dlfcn|elf|endian|errno|fcntl|ifaddrs|immintrin|link|malloc|netdb|poll|pthread|pwd|sched|signal|spawn"
+    r"|(cxxabi|dirent|dlfcn|elf|endian|errno|fcntl|ifaddrs|immintrin|link|malloc|netdb|poll|pthread|pwd|sched|signal|spawn"
     r"|termios|unistd)\.h)"
 )
 INCLUDE = re.compile(r'^\s*#\s*(?:include|import)\s*([<"])([^>"]+)[>"]', re.M)

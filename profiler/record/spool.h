@@ -27,6 +27,7 @@ enum class SpoolBlock : std::uint32_t {
   kHost = 4,     ///< HostRecord...
   kDevice = 5,   ///< DeviceRecord...
   kTrailer = 6,  ///< JSON: dropped records by kind; the last block
+  kExternal = 7, ///< ExternalRecord...
 };
 struct SpoolBlockHead {
   std::uint32_t kind = 0, bytes = 0;
@@ -68,6 +69,11 @@ struct DeviceRecord {
   std::uint8_t copy_kind = 0, source_kind = 7, target_kind = 7;
 };
 static_assert(sizeof(DeviceRecord) == 120 && std::is_trivially_copyable_v<DeviceRecord>);
+
+/// Device work of that correlation id belongs to that external id; may come before or after the work itself.
+struct ExternalRecord {
+  std::int64_t correlation = 0, external = 0;
+};
 
 /// Appends blocks; any thread. After the cap, or when the disk is full, blocks of records are refused and the caller
 /// counts what it drops; header, strings and trailer are always written where the disk allows.

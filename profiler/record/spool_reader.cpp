@@ -40,6 +40,7 @@ class RankReader {
     if (!file.read(magic.data(), static_cast<std::streamsize>(magic.size())) || magic != kSpoolMagic)
       return makeError("file-unreadable", path_ + " is not the recording of a rank");
     rank_ = static_cast<std::int32_t>(trace_.ranks.size());
+    first_event_ = trace_.events.size();
     trace_.ranks.emplace_back().file = path_;
     std::vector<char> payload;
     SpoolBlockHead head;
@@ -50,6 +51,7 @@ class RankReader {
       if (!file.read(payload.data(), head.bytes)) break;
       if (!take(static_cast<SpoolBlock>(head.kind), payload)) break;
     }
+    joinExternals();
     if (!seen_header_) return makeError("file-unreadable", path_ + ": the head of the recording is not readable");
     if (!ended_) trace_.problems.count(Problem::kTruncated, path_);
     return {};
@@ -66,6 +68,8 @@ class RankReader {
       case SpoolBlock::kHost: return records<HostRecord>(payload, [this](const HostRecord& r) { host(r); });
       case SpoolBlock::kDevice: return records<DeviceRecord>(payload, [this](const DeviceRecord& r) { device(r); });
       case SpoolBlock::kTrailer: return trailer(payload);
+      case SpoolBlock::kExternal:
+        return records<ExternalRecord>(payload, [this](const ExternalRecord& r) { external_.emplace(r.correlation, r.external); });
     }
     return false;
   }
@@ -233,6 +237,7 @@ class RankReader {
     const std::int64_t base = rank().base_ns;
     const auto category = static_cast<Category>(std::min<int>(r.category, kCategories - 1));
     if (category == Category::kOther) {
+      memory_correlation_.emplace_back(trace_.memory.size(), r.correlation);
       trace_.memory.push_back({.time = r.start + base, .bytes = r.bytes, .address = r.address, .node = nodeOf(r.external - 1),
                                .rank = rank_, .device = r.device});
       return;
@@ -256,6 +261,22 @@ class RankReader {
     trace_.add(e);
   }
 
+  /// Device work and calls of one correlation id belong to the node that was on top when the call was made; a graph launch has
+  /// many kernels. The two kinds of record come in any order.
+  void joinExternals() {
+    if (external_.empty()) return;
+    Events& events = trace_.events;
+    for (std::size_t i = first_event_; i < events.size(); ++i) {
+      if (events.correlation[i] == 0 || events.external[i] != 0) continue;
+      const auto it = external_.find(events.correlation[i]);
+      if (it == external_.end()) continue;
+      events.external[i] = it->second;
+      events.node[i] = nodeOf(it->second - 1);
+    }
+    for (const auto& [index, correlation] : memory_correlation_)
+      if (const auto it = external_.find(correlation); it != external_.end()) trace_.memory[index].node = nodeOf(it->second - 1);
+  }
+
   bool trailer(const std::vector<char>& payload) {
     const json tail = json::parse(payload, nullptr, false);
     if (!tail.is_object()) return false;
@@ -273,6 +294,9 @@ class RankReader {
   std::unordered_map<std::uint32_t, StringId> strings_;
   std::unordered_map<std::int64_t, NodeIndex> node_index_;
   std::unordered_map<std::int64_t, StringId> memory_class_;
+  std::unordered_map<std::int64_t, std::int64_t> external_;                ///< correlation -> external
+  std::vector<std::pair<std::size_t, std::int64_t>> memory_correlation_;
+  std::size_t first_event_ = 0;
   std::map<std::pair<StringId, std::int64_t>, EventIndex> waits_;          ///< whose collective is not there yet
   std::map<std::pair<StringId, std::int64_t>, std::int32_t> open_;         ///< collectives without their wait
 };

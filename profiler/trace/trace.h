@@ -56,6 +56,7 @@ std::string_view nameOf(Phase phase);
 inline constexpr std::uint8_t kRepaired = 1;   ///< a reader mended it (see Trace::problems)
 inline constexpr std::uint8_t kOpenEnded = 2;  ///< its end was not recorded: the trace's last time stands for it
 inline constexpr std::uint8_t kImpossible = 4; ///< duration that cannot be (runs into the next of its stream)
+inline constexpr std::uint8_t kEarly = 8;      ///< starts before Rank::first_ns: the capture may lack others like it
 
 /// One event a row. 58 bytes in all.
 struct Events {
@@ -112,14 +113,14 @@ struct Clock {
 struct Rank {
   std::int64_t number = kUnknown;  ///< as the file says
   std::int64_t world = kUnknown;
-  std::string file, host, backend;
+  std::string file{}, host{}, backend{};
   std::int64_t pid = kUnknown;
   std::int64_t base_ns = 0;       ///< what the reader added to the file's times (Kineto's baseTimeNanoseconds)
   bool fractional_us = false;     ///< Kineto: times had decimals (Holistic Trace Analysis rounds those)
   std::int64_t first_ns = kUnknown, last_ns = kUnknown;  ///< of what was recorded, where the file says
   std::int64_t barrier_ns = kUnknown;  ///< this rank left the start barrier, on its own clock
   std::int64_t dropped = 0;       ///< events that the recorder had to drop
-  Clock clock;
+  Clock clock{};
   bool operator==(const Rank&) const = default;
 };
 
@@ -128,6 +129,7 @@ struct Launch {
   std::array<std::int32_t, 3> grid{}, block{};
   std::int32_t registers = -1, static_shared = -1, dynamic_shared = -1;  ///< per thread; bytes; -1: unknown
   std::int32_t graph_node = 0;                                           ///< CUDA graph; 0: none
+  std::int32_t shared = -1;  ///< static + dynamic, where the file gives only their sum
   bool operator==(const Launch&) const = default;
 };
 /// As Nsight's ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND number them.
@@ -142,6 +144,7 @@ struct Collective {
   StringId kind = 0;                 ///< "all_to_all", "all_gather", "all_reduce", "reduce_scatter", "broadcast", ...
   StringId group = 0;                ///< name of the process group
   std::int64_t sequence = kUnknown;  ///< within the group
+  bool sequence_by_order = false;    ///< the file gives none: counted in the order of its collectives of this group
   std::int64_t bytes = kUnknown;     ///< sent by this rank
   std::int64_t group_size = kUnknown;
   bool group_size_at_least = false;  ///< the file cut its list of ranks short

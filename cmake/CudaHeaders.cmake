@@ -1,0 +1,15 @@
+# cuda::headers: CUPTI's and NVTX's headers (no library: both are looked for at run time), from the wheels beside torch or
+# a toolkit. SPSCOPE_HAVE_CUDA_HEADERS says whether they were found; without them nothing of a GPU can be recorded.
+file(GLOB _beside_torch ${SPSCOPE_TORCH_DIR}/../nvidia/cu*/include)
+file(GLOB _own ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu*/include)
+set(_candidates ${_beside_torch} ${_own} /usr/local/cuda/include /usr/local/cuda/extras/CUPTI/include)
+find_path(SPSCOPE_CUPTI_INCLUDE cupti.h PATHS ${_candidates} NO_DEFAULT_PATH)
+find_path(SPSCOPE_NVTX_INCLUDE nvtx3/nvToolsExt.h PATHS ${_candidates} NO_DEFAULT_PATH)
+set(SPSCOPE_HAVE_CUDA_HEADERS OFF)
+if(SPSCOPE_CUPTI_INCLUDE AND SPSCOPE_NVTX_INCLUDE)
+  set(SPSCOPE_HAVE_CUDA_HEADERS ON)
+  add_library(cuda::headers INTERFACE IMPORTED)
+  target_include_directories(cuda::headers SYSTEM INTERFACE ${SPSCOPE_CUPTI_INCLUDE} ${SPSCOPE_NVTX_INCLUDE})
+else()
+  message(STATUS "No headers of CUPTI and NVTX: profiles will hold host events only")
+endif()
