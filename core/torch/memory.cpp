@@ -37,6 +37,7 @@ struct Header {
   State* state;
   std::uint64_t generation;
   std::int64_t bytes;
+  const ir::Node* node;  ///< that made it; of the program that runs as long as the generation is the meter's
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
 
@@ -49,10 +50,10 @@ std::int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void report(State& state, std::int64_t bytes, std::int64_t live) {
+void report(State& state, const ir::Node* node, std::int64_t bytes, std::int64_t live) {
   if (state.observer == nullptr || t_reporting || t_current != &state) return;
   t_reporting = true;
-  state.observer->allocation(state.rank, state.node, bytes, live, nowNs());
+  state.observer->allocation(state.rank, node, bytes, live, nowNs());
   t_reporting = false;
 }
 
@@ -64,7 +65,7 @@ void count(State& state, std::int64_t bytes) {
       state.peak_node.store(state.node != nullptr ? state.node->id : ir::kNone, std::memory_order_relaxed);
       break;
     }
-  report(state, bytes, live);
+  report(state, state.node, bytes, live);
 }
 
 void release(void* data) {
@@ -75,7 +76,7 @@ void release(void* data) {
   State* const state = header.state;
   if (state == nullptr || state->generation.load(std::memory_order_relaxed) != header.generation) return;
   const std::int64_t live = state->live.fetch_sub(header.bytes, std::memory_order_relaxed) - header.bytes;
-  report(*state, -header.bytes, live);
+  report(*state, header.node, -header.bytes, live);
 }
 
 class CountingAllocator final : public c10::Allocator {
@@ -86,7 +87,7 @@ class CountingAllocator final : public c10::Allocator {
     char* const base = static_cast<char*>(c10::alloc_cpu(bytes + kHeaderBytes));
     State* state = t_current != nullptr ? t_current : g_others.load(std::memory_order_relaxed);
     const std::uint64_t generation = state != nullptr ? state->generation.load(std::memory_order_relaxed) : 0;
-    *reinterpret_cast<Header*>(base) = Header{state, generation, static_cast<std::int64_t>(bytes)};
+    *reinterpret_cast<Header*>(base) = Header{state, generation, static_cast<std::int64_t>(bytes), state != nullptr ? state->node : nullptr};
     if (state != nullptr) count(*state, static_cast<std::int64_t>(bytes));
     void* const data = base + kHeaderBytes;
     return {data, data, &release, cpu};
