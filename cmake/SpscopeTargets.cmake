@@ -19,6 +19,11 @@ if(SPSCOPE_SANITIZE)
   endif()
 endif()
 
+option(SPSCOPE_FUZZ "Build the fuzzers with libFuzzer; needs clang" OFF)
+if(SPSCOPE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link,float-cast-overflow -fno-sanitize-recover=float-cast-overflow)
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
@@ -26,7 +31,8 @@ endif()
 
 add_library(spscope_options INTERFACE)
 # maybe-uninitialized and stringop-overread only ever fire inside Boost with g++ 12.
-target_compile_options(spscope_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-maybe-uninitialized -Wno-stringop-overread)
+target_compile_options(spscope_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread>)
 target_include_directories(spscope_options INTERFACE ${CMAKE_SOURCE_DIR})
 
 function(spscope_library name)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include "core/base/strings.h"
 
@@ -191,26 +192,21 @@ std::string describeForeignFile(std::span<const std::byte> bytes, std::string_vi
   return "not a zip archive";
 }
 
-Result<std::shared_ptr<const Archive>> Archive::open(const std::string& path) {
-  SP_ASSIGN(auto file, MappedFile::open(path));
-  std::shared_ptr<Archive> archive(new Archive(std::move(file)));
-  SP_TRY(archive->readDirectory());
-  archive->stripRoot();
-  archive->classify();
-  return std::shared_ptr<const Archive>(std::move(archive));
-}
+namespace {
 
-Status Archive::readDirectory() {
-  const auto bytes = file_->bytes();
-  SP_ASSIGN(const Directory d, findDirectory(bytes, path()));
+/// The entries of the zip archive that `bytes` are. Offsets count from the start of the file, `base` bytes before them.
+Result<std::vector<ArchiveEntry>> readDirectory(std::span<const std::byte> bytes, std::uint64_t base,
+                                                const std::string& path) {
+  SP_ASSIGN(const Directory d, findDirectory(bytes, path));
   if (d.offset > bytes.size() || d.size > bytes.size() - d.offset) {
     // The end record is there but what it points at is not: bytes were lost (or added) in the middle.
-    return corrupt(path(), d.end, "the central directory lies outside the file");
+    return corrupt(path, d.end, "the central directory lies outside the file");
   }
-  if (d.count > d.size / 46) return corrupt(path(), d.end, "the end record announces more entries than fit");
+  if (d.count > d.size / 46) return corrupt(path, d.end, "the end record announces more entries than fit");
   const auto directory = bytes.subspan(d.offset, d.size);
   Cursor c(directory);
-  entries_.reserve(d.count);
+  std::vector<ArchiveEntry> entries;
+  entries.reserve(d.count);
   for (std::uint64_t i = 0; i < d.count; ++i) {
     const std::uint64_t start = c.at();
     std::uint32_t signature = 0, crc = 0, packed = 0, size = 0, external = 0, header = 0;
@@ -220,8 +216,8 @@ Status Archive::readDirectory() {
                     c.read(&method) && c.skip(4) && c.read(&crc) && c.read(&packed) && c.read(&size) &&
                     c.read(&name) && c.read(&extra) && c.read(&comment) && c.read(&disk) && c.read(&internal) &&
                     c.read(&external) && c.read(&header) && c.text(name, &entry.name);
-    if (!ok) return corrupt(path(), d.offset + start, strf("entry %llu of the central directory is damaged",
-                                                          static_cast<unsigned long long>(i)));
+    if (!ok) return corrupt(path, d.offset + start, strf("entry %llu of the central directory is damaged",
+                                                         static_cast<unsigned long long>(i)));
     entry.crc = crc;
     entry.size = size;
     entry.packed = packed;
@@ -231,27 +227,73 @@ Status Archive::readDirectory() {
     const std::uint64_t extra_at = c.at();
     if (!c.skip(extra) || !readExtra64(directory.subspan(extra_at, extra), size, packed, header, &entry) ||
         !c.skip(comment))
-      return corrupt(path(), d.offset + start, "the extra field of " + entry.name + " is damaged");
-    entries_.push_back(std::move(entry));
+      return corrupt(path, d.offset + start, "the extra field of " + entry.name + " is damaged");
+    if (entry.header > bytes.size())
+      return corrupt(path, d.offset + start, "entry " + entry.name + " starts beyond the end of the file");
+    entry.header += base;
+    entries.push_back(std::move(entry));
   }
-  return {};
+  return entries;
 }
 
-void Archive::stripRoot() {
-  // One folder above everything, taken from the entries: renaming the file does not change it.
-  if (entries_.empty()) return;
-  const std::size_t slash = entries_[0].name.find('/');
-  if (slash != std::string::npos && slash > 0) {
-    const std::string root = entries_[0].name.substr(0, slash);
-    const bool common = std::all_of(entries_.begin(), entries_.end(), [&](const ArchiveEntry& e) {
-      return e.name.size() > slash && e.name[slash] == '/' && e.name.compare(0, slash, root) == 0;
-    });
-    if (common) {
-      root_ = root;
-      for (auto& e : entries_) e.name.erase(0, slash + 1);
+/// Takes away the one folder above everything and returns it, "" where there is none. It comes from the entries:
+/// renaming the file does not change it.
+std::string stripRoot(std::vector<ArchiveEntry>& entries) {
+  if (entries.empty()) return {};
+  const std::size_t slash = entries[0].name.find('/');
+  if (slash == std::string::npos || slash == 0) return {};
+  std::string root = entries[0].name.substr(0, slash);
+  const bool common = std::all_of(entries.begin(), entries.end(), [&](const ArchiveEntry& e) {
+    return e.name.size() > slash && e.name[slash] == '/' && e.name.compare(0, slash, root) == 0;
+  });
+  if (!common) return {};
+  for (auto& e : entries) e.name.erase(0, slash + 1);
+  return root;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Archive>> Archive::open(const std::string& path) {
+  SP_ASSIGN(auto file, MappedFile::open(path));
+  return open(std::move(file));
+}
+
+Result<std::shared_ptr<const Archive>> Archive::open(std::shared_ptr<const MappedFile> file) {
+  std::shared_ptr<Archive> archive(new Archive(std::move(file)));
+  SP_ASSIGN(archive->entries_, readDirectory(archive->file_->bytes(), 0, archive->path()));
+  archive->root_ = stripRoot(archive->entries_);
+  archive->index();
+  archive->classify();
+  SP_TRY(archive->openNested());
+  return std::shared_ptr<const Archive>(std::move(archive));
+}
+
+void Archive::index() {
+  by_name_.clear();
+  for (std::size_t i = 0; i < entries_.size(); ++i) by_name_.try_emplace(entries_[i].name, i);
+}
+
+Status Archive::openNested() {
+  if (kind_ != ArchiveKind::kProgramOld && kind_ != ArchiveKind::kProgramPickled) return {};
+  const auto bytes = file_->bytes();
+  std::vector<ArchiveEntry> all;
+  for (const ArchiveEntry& e : entries_) {
+    const bool tensors = kind_ == ArchiveKind::kProgramOld
+                             ? e.name == "serialized_state_dict.pt" || e.name == "serialized_constants.pt"
+                             : endsWith(e.name, ".pt") && (startsWith(e.name, "data/weights/") || startsWith(e.name, "data/constants/"));
+    if (!tensors || find(e.name) != &e) continue;
+    SP_ASSIGN(const auto payload, read(e.name));
+    const auto base = static_cast<std::uint64_t>(payload.data() - bytes.data());
+    SP_ASSIGN(auto inner, readDirectory(payload, base, path() + ":" + e.name));
+    stripRoot(inner);
+    for (ArchiveEntry& i : inner) {
+      i.name = e.name + "!" + i.name;
+      all.push_back(std::move(i));
     }
   }
-  for (std::size_t i = 0; i < entries_.size(); ++i) by_name_.try_emplace(entries_[i].name, i);
+  entries_.insert(entries_.end(), std::make_move_iterator(all.begin()), std::make_move_iterator(all.end()));
+  index();  // entries_ has moved
+  return {};
 }
 
 void Archive::classify() {

@@ -30,8 +30,8 @@ struct ArchiveEntry {
 /// What kind of file a zip is, by its entries.
 enum class ArchiveKind : std::uint8_t {
   kProgram,        ///< torch.export, records of weights (torch 2.9 and later)
-  kProgramPickled, ///< torch.export of torch 2.8: as above, weights pickled
-  kProgramOld,     ///< torch.export up to torch 2.7: no root folder
+  kProgramPickled, ///< torch.export of torch 2.8: as above, weights as one file of torch.save
+  kProgramOld,     ///< torch.export up to torch 2.7: no root folder, files of torch.save
   kOther,          ///< something else; `describe()` says what
 };
 
@@ -40,11 +40,14 @@ class Archive {
   /// Reads the central directory only. Errors: those of MappedFile, archive-not-zip, archive-truncated,
   /// archive-corrupt. A zip of any kind opens; see `kind()`.
   static Result<std::shared_ptr<const Archive>> open(const std::string& path);
+  static Result<std::shared_ptr<const Archive>> open(std::shared_ptr<const MappedFile> file);
 
   const std::string& path() const { return file_->path(); }
   std::uint64_t fileSize() const { return file_->size(); }
   /// The one folder that holds everything (the stem of the file when it was saved); "" where there is none.
   const std::string& root() const { return root_; }
+  /// All entries. Files of torch.save that hold weights are zip archives themselves; their entries follow as
+  /// "data/weights/model.pt!data/0" (below their own root folder), with offsets in this file.
   const std::vector<ArchiveEntry>& entries() const { return entries_; }
   const ArchiveEntry* find(std::string_view name) const;
   /// Payload of an entry. It may stand at any alignment. Errors: archive-entry-missing, archive-compressed,
@@ -64,8 +67,8 @@ class Archive {
 
  private:
   explicit Archive(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
-  Status readDirectory();
-  void stripRoot();
+  Status openNested();
+  void index();
   void classify();
 
   std::shared_ptr<const MappedFile> file_;

@@ -14,6 +14,8 @@ using ir::ValueId;
 
 namespace {
 
+constexpr int kSchemaMajor = 8, kSchemaMinor = 20;  // of torch 2.15
+
 constexpr std::string_view kDefaultSequenceInputs[] = {"input_ids", "labels", "position_ids", "attention_mask"};
 
 bool isInteger(DType t) { return t == DType::kI64 || t == DType::kI32 || t == DType::kBool || t == DType::kU8 ||
@@ -62,9 +64,15 @@ Status Importer::readHeader() {
   const auto major = field(root_, "schema_version", "major"), minor = field(root_, "schema_version", "minor");
   model_.schema_major = major ? static_cast<int>(asInt(*major).value_or(0)) : 0;
   model_.schema_minor = minor ? static_cast<int>(asInt(*minor).value_or(0)) : 0;
-  if (model_.schema_major != 8)
-    return makeError("schema-unknown", strf("the program has schema %d.%d; known is 8 (torch 2.6 to 2.15)",
-                                            model_.schema_major, model_.schema_minor));
+  if (model_.schema_major != kSchemaMajor)
+    return makeError("schema-unknown", strf("the program has schema %d.%d, which is %s than we know; known is %d (torch "
+                                            "2.6 to 2.15)", model_.schema_major, model_.schema_minor,
+                                            model_.schema_major > kSchemaMajor ? "newer" : "older", kSchemaMajor));
+  // Minor versions add fields that may be left out: what we do not know is not looked at.
+  if (model_.schema_minor > kSchemaMinor)
+    diagnostics_.warn("schema-newer", strf("the program has schema %d.%d, newer than we know (%d.%d): fields that came "
+                                           "after are ignored", model_.schema_major, model_.schema_minor, kSchemaMajor,
+                                           kSchemaMinor));
   const auto graph = field(root_, "graph_module", "graph");
   if (!graph) return makeError("program-corrupt", "the program holds no graph_module.graph");
   graph_ = *graph;
@@ -169,7 +177,8 @@ void Importer::bindLengths() {
   if (sequence.empty()) sequence = other;  // a model whose ids have other names
   if (sequence.empty()) return;
 
-  const auto& [first, dim] = sequence.front();
+  const Slot& first = sequence.front().first;  // no structured binding: clang 14 cannot capture one
+  const int dim = sequence.front().second;
   const int batch_dim = dim == 0 ? 1 : 0;
   model_.sequence_input = first.name;
   model_.sequence_dim = dim;

@@ -43,6 +43,12 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   return std::shared_ptr<const MappedFile>(new MappedFile(path, static_cast<const std::byte*>(data), size));
 }
 
-MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
+std::shared_ptr<const MappedFile> MappedFile::ofBytes(std::string path, std::vector<std::byte> bytes) {
+  return std::shared_ptr<const MappedFile>(new MappedFile(std::move(path), std::move(bytes)));
+}
+
+MappedFile::~MappedFile() {
+  if (owned_.empty() && size_ > 0) ::munmap(const_cast<std::byte*>(data_), size_);
+}
 
 }  // namespace spscope::io

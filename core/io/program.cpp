@@ -13,14 +13,15 @@ Result<std::string> chooseProgram(const Archive& archive, const std::string& wan
   const auto& names = archive.programs();
   if (wanted.empty()) {
     if (names.size() == 1) return names[0];
-    Error error = makeError("graph-choose", strf("%s holds %zu graphs", archive.path().c_str(), names.size()));
+    Error error = makeError("graph-choose", strf("%s holds %zu graphs: %s", archive.path().c_str(), names.size(),
+                                                 join(names, ", ").c_str()), Outcome::kUsage);
     error.legal = "--graph " + join(names, ", ");
     return error;
   }
   if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;
   const std::string near = nearest(wanted, names);
   Error error = makeError("graph-unknown", archive.path() + " holds no graph " + wanted +
-                                               (near.empty() ? "" : "; did you mean " + near + "?"));
+                                               (near.empty() ? "" : "; did you mean " + near + "?"), Outcome::kUsage);
   error.legal = "--graph " + join(names, ", ");
   return error;
 }
@@ -28,13 +29,16 @@ Result<std::string> chooseProgram(const Archive& archive, const std::string& wan
 }  // namespace
 
 Result<ImportedModel> openModel(const std::string& path, const OpenOptions& options, DiagnosticSink& diagnostics) {
-  SP_ASSIGN(auto archive, Archive::open(path));
+  SP_ASSIGN(auto file, MappedFile::open(path));
+  return openModel(std::move(file), options, diagnostics);
+}
+
+Result<ImportedModel> openModel(std::shared_ptr<const MappedFile> file, const OpenOptions& options,
+                                DiagnosticSink& diagnostics) {
+  SP_ASSIGN(auto archive, Archive::open(std::move(file)));
+  const std::string& path = archive->path();
   if (archive->kind() == ArchiveKind::kOther)
     return makeError("archive-kind", path + " is " + archive->description() + ", not a file of torch.export.save");
-  const bool readable = archive->kind() == ArchiveKind::kProgram;
-  if (!readable && !options.structure_only)
-    return makeError("archive-old-weights", path + " is " + archive->description() +
-                                                ": its weights are pickled, which cannot be read yet");
   ImportedModel model;
   SP_ASSIGN(model.graph_name, chooseProgram(*archive, options.graph_name));
   model.graph_names = archive->programs();
@@ -47,11 +51,14 @@ Result<ImportedModel> openModel(const std::string& path, const OpenOptions& opti
   JsonDocument document;
   SP_TRY(document.parse(text, archive->slackAfter(text), path + ":" + entry));
   SP_TRY(options.cancel.check());
-  WeightIndex weights;
-  if (readable) {
-    SP_ASSIGN(weights, WeightIndex::read(*archive, model.graph_name));
+  auto weights = WeightIndex::read(*archive, model.graph_name);
+  const bool readable = weights.has_value();
+  if (!readable) {
+    if (!options.structure_only) return std::move(weights).error();
+    diagnostics.warn(weights.error().code, weights.error().message + "; the graph can be looked at, not run");
+    weights = WeightIndex();
   }
-  Importer importer(document.root(), weights, readable, options, diagnostics, model);
+  Importer importer(document.root(), *weights, readable, options, diagnostics, model);
   SP_TRY(importer.run());
   return model;
 }

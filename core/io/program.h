@@ -25,7 +25,7 @@ struct OpenOptions {
   /// What is cut, "NAME:DIM"; empty: dim 1 of 2-D input_ids, labels, position_ids, attention_mask (else of any 2-D
   /// integer input). Inputs only; names of other values are for later passes and are skipped here.
   std::vector<std::pair<std::string, int>> sequence_marks;
-  bool structure_only = false;  ///< also open archives of torch <= 2.8, whose weights we cannot read
+  bool structure_only = false;  ///< weights that cannot be read are a warning: the graph is wanted, not to run it
   CancelToken cancel;
 };
 
@@ -68,9 +68,12 @@ struct ImportedModel {
   std::map<std::string, std::int64_t> file_ops;  ///< how often each op occurs among them
 };
 
-/// Errors: those of Archive, archive-kind (some other kind of zip), archive-old-weights, graph-choose, graph-unknown,
-/// schema-unknown, json-syntax, program-corrupt, sym-syntax, size-unknown, subgraph-unsupported, argument-unsupported,
-/// cancelled. Warnings go to `diagnostics`: metadata-unreadable, seq-out-of-range, dead-input, no-loss, weight-missing.
+/// Errors: those of Archive, archive-kind (some other kind of zip), graph-choose, graph-unknown, those of
+/// WeightIndex::read, schema-unknown, json-syntax, program-corrupt, sym-syntax, size-unknown, subgraph-unsupported,
+/// argument-unsupported, cancelled. Warnings go to `diagnostics`: schema-newer, metadata-unreadable, seq-out-of-range,
+/// dead-input, no-loss, weight-missing.
 Result<ImportedModel> openModel(const std::string& path, const OpenOptions& options, DiagnosticSink& diagnostics);
+Result<ImportedModel> openModel(std::shared_ptr<const MappedFile> file, const OpenOptions& options,
+                                DiagnosticSink& diagnostics);
 
 }  // namespace spscope::io

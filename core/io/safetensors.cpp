@@ -80,8 +80,14 @@ Status writeAll(int fd, const void* data, std::size_t size) {
 }  // namespace
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
+  SP_ASSIGN(auto file, MappedFile::open(path));
+  return open(std::move(file));
+}
+
+Result<SafetensorsFile> SafetensorsFile::open(std::shared_ptr<const MappedFile> file) {
   SafetensorsFile out;
-  SP_ASSIGN(out.file_, MappedFile::open(path));
+  out.file_ = std::move(file);
+  const std::string& path = out.file_->path();
   const auto bytes = out.file_->bytes();
   std::uint64_t header = 0;
   if (bytes.size() < 8) return makeError("safetensors-truncated", path + " has only " + std::to_string(bytes.size()) + " bytes");

@@ -28,6 +28,7 @@ class SafetensorsFile {
  public:
   /// Errors: those of MappedFile, safetensors-truncated, safetensors-corrupt (with the tensor's name).
   static Result<SafetensorsFile> open(const std::string& path);
+  static Result<SafetensorsFile> open(std::shared_ptr<const MappedFile> file);
 
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
   const TensorView* find(std::string_view name) const;

@@ -108,6 +108,17 @@ Result<std::int64_t> SymbolTable::size(const Json& sym_int, const std::string& w
   return *value;
 }
 
+bool isPossible(const ir::Dims& sizes) {
+  // Zeros count as ones: shapes derived from this one may not have them.
+  Int128 n = 1;
+  for (const auto d : sizes) {
+    if (d < 0) return false;
+    if (d > 1) n *= d;
+    if (n > (static_cast<Int128>(1) << 58)) return false;
+  }
+  return true;
+}
+
 Result<TensorMeta> readTensorMeta(const Json& json, SymbolTable& symbols, const std::string& what, bool with_strides) {
   TensorMeta meta;
   const auto object = asObject(json);
@@ -135,12 +146,7 @@ Result<TensorMeta> readTensorMeta(const Json& json, SymbolTable& symbols, const 
   }
   if (!has_sizes || meta.dtype == ir::DType::kUnknown)
     return makeError("program-corrupt", what + (has_sizes ? " has an element type that we do not know" : " has no sizes"));
-  // A product of sizes beyond 2^60 elements overflows byte counts everywhere: no such tensor exists.
-  Int128 n = 1;
-  for (const auto d : meta.sizes) {
-    n *= d;
-    if (n > (static_cast<Int128>(1) << 58)) return makeError("program-corrupt", what + " is impossibly large");
-  }
+  if (!isPossible(meta.sizes)) return makeError("program-corrupt", what + " is impossibly large");
   return meta;
 }
 

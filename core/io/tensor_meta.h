@@ -47,6 +47,8 @@ struct TensorMeta {
   std::int64_t offset = 0;
   bool requires_grad = false;
 };
+/// Whether bytes of such a tensor can be counted at all: no size negative, at most 2^58 elements.
+bool isPossible(const ir::Dims& sizes);
 /// Strides and offset are read only when asked for: activations do not need them.
 Result<TensorMeta> readTensorMeta(const Json& json, SymbolTable& symbols, const std::string& what, bool with_strides);
 

@@ -24,8 +24,10 @@ bool sameTensor(const WeightEntry& a, const WeightEntry& b);
 
 class WeightIndex {
  public:
-  /// Reads `data/weights/<program>_weights_config.json` and its twin for constants; each may be absent.
-  /// Errors: json-syntax, program-corrupt, weight-pickled (a tensor subclass), weight-record-missing.
+  /// Reads `data/weights/<program>_weights_config.json` and its twin for constants, or what torch 2.8 and older have in
+  /// their place, dictionaries of torch.save (see pickle.h); each may be absent.
+  /// Errors: json-syntax, program-corrupt, weight-pickled (more than plain tensors), weight-record-missing,
+  /// pickle-corrupt, weight-big-endian.
   static Result<WeightIndex> read(const Archive& archive, const std::string& program);
   const WeightEntry* weight(std::string_view name) const { return find(weights_, name); }
   const WeightEntry* constant(std::string_view name) const { return find(constants_, name); }
@@ -34,6 +36,7 @@ class WeightIndex {
  private:
   using Table = std::map<std::string, WeightEntry, std::less<>>;
   static Result<Table> readTable(const Archive& archive, const std::string& folder, const std::string& config);
+  static Result<Table> readSaved(const Archive& archive, const std::string& file);
   static const WeightEntry* find(const Table& table, std::string_view name) {
     const auto it = table.find(name);
     return it == table.end() ? nullptr : &it->second;

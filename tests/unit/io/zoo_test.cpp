@@ -240,21 +240,6 @@ TEST_F(Zoo, AutocastIsMadeExplicit) {
   EXPECT_GT(casts, 15);
 }
 
-TEST_F(Zoo, OldArchivesAreNamedAndTheirStructureOpens) {
-  for (const std::string file : {"/old/torch_2.6.0.pt2", "/old/torch_2.8.0.pt2"}) {
-    DiagnosticSink sink;
-    const auto refused = openModel(zoo() + file, {}, sink);
-    ASSERT_FALSE(refused) << file;
-    EXPECT_EQ(refused.error().code, "archive-old-weights");
-    OpenOptions options;
-    options.structure_only = true;
-    const auto model = openModel(zoo() + file, options, sink);
-    ASSERT_TRUE(model) << file << model.error().format();
-    expectWellFormed(model->graph, file);
-    for (const auto id : model->graph.order) EXPECT_FALSE(model->graph.node(id).name.empty());
-  }
-}
-
 TEST_F(Zoo, PrefixesOfAnArchiveAreNamedAsTruncated) {
   const std::string file = zoo() + "/nanogpt.pt2";
   std::ifstream in(file, std::ios::binary);
