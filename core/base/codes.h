@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue of error and warning codes: meaning and remedy. `spscope explain` and docs/errors.md print it.
+// The catalogue of error and warning codes: meaning, remedy, example. `spscope explain` and docs/errors.md print it.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@ struct CodeInfo {
   std::string_view code;
   std::string_view meaning;
   std::string_view remedy;
+  std::string_view example = {};  ///< a message as it may stand behind "error[code]: "
 };
 
 /// All codes, sorted by code.

@@ -150,6 +150,8 @@ TEST(CodesTest, RowsAreSortedOnceAndSpeak) {
     EXPECT_EQ(findCode(rows[i].code), &rows[i]);
     EXPECT_THAT(std::string(rows[i].meaning), ::testing::EndsWith(".")) << rows[i].code;
     EXPECT_THAT(std::string(rows[i].remedy), ::testing::EndsWith(".")) << rows[i].code;
+    EXPECT_FALSE(rows[i].example.empty()) << rows[i].code << " has no example of its message";
+    EXPECT_EQ(rows[i].example.find('\n'), std::string_view::npos) << rows[i].code;
   }
   EXPECT_EQ(findCode("no-such-code"), nullptr);
 }
