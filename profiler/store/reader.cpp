@@ -100,10 +100,10 @@ class Reader {
   static std::uint8_t byte(std::int64_t v) { return static_cast<std::uint8_t>(std::clamp<std::int64_t>(v, 0, 255)); }
 
   Status readSides() {
-    SP_TRY(each("SPSCOPE_LAUNCHES", "gridX, gridY, gridZ, blockX, blockY, blockZ, registers, staticShared, dynamicShared, graphNode", [&](Statement& s) {
+    SP_TRY(each("SPSCOPE_LAUNCHES", "gridX, gridY, gridZ, blockX, blockY, blockZ, registers, staticShared, dynamicShared, graphNode, shared", [&](Statement& s) {
       Launch l;
       for (std::size_t i = 0; i < 3; ++i) l.grid[i] = small(s.integer(static_cast<int>(i))), l.block[i] = small(s.integer(static_cast<int>(i) + 3));
-      l.registers = small(s.integer(6)), l.static_shared = small(s.integer(7)), l.dynamic_shared = small(s.integer(8)), l.graph_node = small(s.integer(9));
+      l.registers = small(s.integer(6)), l.static_shared = small(s.integer(7)), l.dynamic_shared = small(s.integer(8)), l.graph_node = small(s.integer(9)), l.shared = small(s.integer(10));
       trace_.launches.push_back(l);
     }));
     SP_TRY(each("SPSCOPE_COPIES", "copyKind, srcKind, dstKind, value", [&](Statement& s) {
@@ -218,9 +218,9 @@ class Reader {
 
   Status readLinks() {
     const auto event = [&](std::int64_t id) { return id == kUnknown ? kNoIndex : index(id - 1, trace_.events.start); };
-    SP_TRY(each("SPSCOPE_COLLECTIVES", "kindId, groupId, sequence, bytes, groupSize, groupSizeAtLeast, rank, event, wait", [&](Statement& s) {
-      trace_.collectives.push_back({.kind = name(s.integer(0)), .group = name(s.integer(1)), .sequence = s.known(2), .bytes = s.known(3), .group_size = s.known(4),
-                                    .group_size_at_least = s.integer(5) != 0, .rank = rank(s.known(6)), .event = event(s.known(7)), .wait = event(s.known(8))});
+    SP_TRY(each("SPSCOPE_COLLECTIVES", "kindId, groupId, sequence, sequenceByOrder, bytes, groupSize, groupSizeAtLeast, rank, event, wait", [&](Statement& s) {
+      trace_.collectives.push_back({.kind = name(s.integer(0)), .group = name(s.integer(1)), .sequence = s.known(2), .sequence_by_order = s.integer(3) != 0, .bytes = s.known(4), .group_size = s.known(5),
+                                    .group_size_at_least = s.integer(6) != 0, .rank = rank(s.known(7)), .event = event(s.known(8)), .wait = event(s.known(9))});
     }));
     SP_TRY(each("SPSCOPE_MEMORY", "time, bytes, address, live, reserved, node, rank, deviceId, classId", [&](Statement& s) {
       trace_.memory.push_back({.time = plus(s.integer(0), base_), .bytes = s.known(1), .address = s.known(2), .live = s.known(3), .reserved = s.known(4),

@@ -309,10 +309,10 @@ class Writer {
   /// What Nsight has no place for.
   Status writeSides() {
     std::int64_t row = 0;
-    SP_ASSIGN(Statement launch, out_.prepare("INSERT INTO SPSCOPE_LAUNCHES VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+    SP_ASSIGN(Statement launch, out_.prepare("INSERT INTO SPSCOPE_LAUNCHES VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
     for (const Launch& l : trace_.launches) {
       launch.bind(row++);
-      for (const std::int32_t v : {l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2], l.registers, l.static_shared, l.dynamic_shared, l.graph_node})
+      for (const std::int32_t v : {l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2], l.registers, l.static_shared, l.dynamic_shared, l.graph_node, l.shared})
         launch.bind(std::int64_t{v});
       SP_TRY(launch.run());
     }
@@ -321,9 +321,9 @@ class Writer {
     for (const Copy& c : trace_.copies)
       SP_TRY(copy.bind(row++).bind(std::int64_t{c.copy_kind}).bind(std::int64_t{c.source_kind}).bind(std::int64_t{c.target_kind}).bindKnown(c.value).run());
     row = 0;
-    SP_ASSIGN(Statement collective, out_.prepare("INSERT INTO SPSCOPE_COLLECTIVES VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+    SP_ASSIGN(Statement collective, out_.prepare("INSERT INTO SPSCOPE_COLLECTIVES VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
     for (const Collective& c : trace_.collectives) {
-      collective.bind(row++).bind(std::int64_t{c.kind}).bind(std::int64_t{c.group}).bindKnown(c.sequence).bindKnown(c.bytes).bindKnown(c.group_size);
+      collective.bind(row++).bind(std::int64_t{c.kind}).bind(std::int64_t{c.group}).bindKnown(c.sequence).bind(std::int64_t{c.sequence_by_order}).bindKnown(c.bytes).bindKnown(c.group_size);
       SP_TRY(collective.bind(std::int64_t{c.group_size_at_least}).bind(std::int64_t{c.rank}).bindKnown(rowOf(c.event)).bindKnown(rowOf(c.wait)).run());
     }
     row = 0;

@@ -42,7 +42,7 @@ struct RandomTrace {
     t.tracks.push_back({.rank = rank(), .kind = TrackKind::kOther, .name = text()});
     for (int i = 0; i < 5; ++i) {
       const auto small = [&] { return static_cast<std::int32_t>(upTo(1024)) - 1; };
-      t.launches.push_back({.grid = {small() + 1, 1, 1}, .block = {small() + 1, 2, 1}, .registers = small(), .static_shared = small(), .dynamic_shared = small(), .graph_node = oneIn(2) ? 0 : small() + 1});
+      t.launches.push_back({.grid = {small() + 1, 1, 1}, .block = {small() + 1, 2, 1}, .registers = small(), .static_shared = small(), .dynamic_shared = small(), .graph_node = oneIn(2) ? 0 : small() + 1, .shared = small()});
       t.copies.push_back({.copy_kind = static_cast<std::uint8_t>(upTo(10)), .source_kind = static_cast<std::uint8_t>(upTo(7)), .target_kind = static_cast<std::uint8_t>(upTo(7)), .value = known(255)});
       t.nodes.push_back({.id = upTo(5000), .name = text(), .op = text(), .module = text(), .source = text(), .stage = text(), .phase = static_cast<Phase>(upTo(4)), .flops = known(1LL << 40), .predicted_ns = known(100000)});
     }
@@ -67,7 +67,7 @@ struct RandomTrace {
     }
     const auto event = [&] { return events == 0 || oneIn(4) ? kNoIndex : static_cast<EventIndex>(upTo(events - 1)); };
     for (int i = 0; i < events / 8; ++i) {
-      t.collectives.push_back({.kind = text(), .group = text(), .sequence = known(9), .bytes = known(1 << 20), .group_size = known(64), .group_size_at_least = oneIn(2), .rank = rank(), .event = event(), .wait = event()});
+      t.collectives.push_back({.kind = text(), .group = text(), .sequence = known(9), .sequence_by_order = oneIn(2), .bytes = known(1 << 20), .group_size = known(64), .group_size_at_least = oneIn(2), .rank = rank(), .event = event(), .wait = event()});
       t.memory.push_back({.time = base + upTo(1000000), .bytes = upTo(4096) - 2048, .address = known(1LL << 47), .live = known(1LL << 30), .reserved = known(1LL << 31),
                           .node = oneIn(2) ? kNoIndex : static_cast<NodeIndex>(upTo(4)), .rank = rank(), .device = static_cast<std::int32_t>(upTo(2)) - 1, .memory_class = text()});
       t.counters.push_back({.time = base + upTo(1000000), .value = static_cast<double>(upTo(1000)) / 3, .name = text(), .rank = rank()});

@@ -7,29 +7,20 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 
 #include "profiler/store/sqlite.h"
 #include "profiler/store/store.h"
 #include "tests/support/random_trace.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::trace {
 namespace {
 
-class Store : public testing::Test {
+class Store : public TempFolderTest {
  protected:
-  Store() : folder_(testing::TempDir() + "store-" + testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~Store() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name = "t.sqlite") const { return folder_ + "/" + name; }
-  std::vector<std::string> files() const {
-    std::vector<std::string> out;
-    for (const auto& e : std::filesystem::directory_iterator(folder_)) out.push_back(e.path().filename());
-    return out;
-  }
+  using TempFolderTest::path;
+  std::string path() const { return path("t.sqlite"); }
   /// Changes a written file as a damage or another version would have.
   void change(const std::string& sql) const {
     auto db = Database::create(path());
@@ -43,7 +34,6 @@ class Store : public testing::Test {
     EXPECT_TRUE(done) << done.error().message;
     return trace;
   }
-  const std::string folder_;
 };
 
 TEST_F(Store, GivesBackRandomTracesExactly) {
@@ -53,6 +43,21 @@ TEST_F(Store, GivesBackRandomTracesExactly) {
     ASSERT_TRUE(back) << back.error().message;
     ASSERT_EQ(differenceOf(trace, *back), "") << "seed " << seed;
   }
+}
+
+// A new field of a record: give it a column, a value in RandomTrace, and the new size here.
+TEST_F(Store, NoFieldIsWithoutAColumn) {
+  EXPECT_EQ(sizeof(Event), 64u);
+  EXPECT_EQ(sizeof(Track), 56u);
+  EXPECT_EQ(sizeof(Clock), 64u);
+  EXPECT_EQ(sizeof(Rank), 232u);
+  EXPECT_EQ(sizeof(Launch), 44u);
+  EXPECT_EQ(sizeof(Copy), 16u);
+  EXPECT_EQ(sizeof(Collective), 56u);
+  EXPECT_EQ(sizeof(MemoryEvent), 56u);
+  EXPECT_EQ(sizeof(CounterSample), 24u);
+  EXPECT_EQ(sizeof(GraphNode), 48u);
+  EXPECT_EQ(sizeof(Flow), 12u);
 }
 
 TEST_F(Store, GivesBackAnEmptyTrace) {
