@@ -48,8 +48,30 @@ Result<Database> Database::openToRead(const std::string& path) {
   const int code = sqlite3_open_v2(uriOf(path).c_str(), &handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
   out.handle_.reset(handle);
   if (code != SQLITE_OK) return makeError("file-unreadable", path + ": " + sqlite3_errstr(code));
-  SP_TRY(out.run("SELECT count(*) FROM sqlite_master"));  // opening reads nothing yet
+  SP_TRY(out.distrust());
   return out;
+}
+
+Result<Database> Database::ofBytes(std::span<const std::byte> bytes, const std::string& name) {
+  Database out;
+  out.path_ = name;
+  sqlite3* handle = nullptr;
+  const int code = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  out.handle_.reset(handle);
+  if (code != SQLITE_OK) return makeError("file-unreadable", name + ": " + sqlite3_errstr(code));
+  auto* data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data()));  // READONLY: not written
+  const auto size = static_cast<sqlite3_int64>(bytes.size());
+  if (sqlite3_deserialize(handle, "main", data, size, size, SQLITE_DESERIALIZE_READONLY) != SQLITE_OK) return out.error("opening failed");
+  SP_TRY(out.distrust());
+  return out;
+}
+
+Status Database::distrust() {
+  // Nothing in a foreign schema may call functions, and a damaged one may not be used to write; texts of gigabytes are none.
+  sqlite3_db_config(handle_.get(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(handle_.get(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_limit(handle_.get(), SQLITE_LIMIT_LENGTH, 64 << 20);
+  return run("SELECT count(*) FROM sqlite_master");  // opening reads nothing yet
 }
 
 Result<Database> Database::create(const std::string& path) {

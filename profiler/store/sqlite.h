@@ -3,9 +3,11 @@
 // place that includes sqlite3.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,6 +26,8 @@ class Database {
   /// An existing file, never changed: opened immutable, so neither locks nor journals are made beside it.
   /// Errors: file-missing, file-unreadable, file-is-folder, trace-unreadable (no SQLite file).
   static Result<Database> openToRead(const std::string& path);
+  /// A database that lies in memory, never changed; `bytes` must outlive it. `name` is its path in errors.
+  static Result<Database> ofBytes(std::span<const std::byte> bytes, const std::string& name);
   /// A new file, without journal or syncs: for a temporary name that is thrown away when anything fails.
   /// Errors: file-unwritable.
   static Result<Database> create(const std::string& path);
@@ -40,6 +44,8 @@ class Database {
     void operator()(sqlite3* handle) const;
   };
   Error error(std::string_view doing) const;
+  /// Before anything of a foreign file is read.
+  Status distrust();
   std::unique_ptr<sqlite3, Closer> handle_;
   std::string path_;
   bool writes_ = false;
