@@ -255,9 +255,9 @@ class Writer {
       const Category c = trace_.events.category[static_cast<std::size_t>(e)];
       return !isRange(c) || c == Category::kInstant;
     });
-    const std::vector<std::int32_t> lanes = lanesOf(trace_, order);
+    const std::vector<LanePlace> lanes = lanesOf(trace_, order);
     std::vector<bool> out(trace_.events.size());
-    for (std::size_t i = 0; i < order.size(); ++i) out[static_cast<std::size_t>(order[i])] = lanes[i] == 0;
+    for (std::size_t i = 0; i < order.size(); ++i) out[static_cast<std::size_t>(order[i])] = lanes[i].lane == 0;
     return out;
   }
 

@@ -10,7 +10,7 @@ namespace {
 /// The open events of one track.
 class Lanes {
  public:
-  std::int32_t place(std::int64_t start, std::int64_t end) {
+  LanePlace place(std::int64_t start, std::int64_t end) {
     while (!open_.empty() && open_.begin()->first <= start) {
       const std::int32_t lane = open_.begin()->second;
       open_.erase(open_.begin());
@@ -30,9 +30,11 @@ class Lanes {
       lane = static_cast<std::int32_t>(ends_.size());
       ends_.emplace_back();
     }
-    ends_[static_cast<std::size_t>(lane)].push_back(end);
+    auto& ends = ends_[static_cast<std::size_t>(lane)];
+    const bool split = lane > 0 && ends.empty();
+    ends.push_back(end);
     open_.emplace(end, lane);
-    return lane;
+    return {lane, split};
   }
 
  private:
@@ -43,9 +45,9 @@ class Lanes {
 
 }  // namespace
 
-std::vector<std::int32_t> lanesOf(const Trace& trace, std::span<const EventIndex> order) {
+std::vector<LanePlace> lanesOf(const Trace& trace, std::span<const EventIndex> order) {
   std::vector<Lanes> tracks(trace.tracks.size());
-  std::vector<std::int32_t> out;
+  std::vector<LanePlace> out;
   out.reserve(order.size());
   for (const EventIndex index : order) {
     const auto i = static_cast<std::size_t>(index);
