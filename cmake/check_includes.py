@@ -25,7 +25,7 @@ ROOMS = {
     "core/gpu": (("core/base", "core/ir", "core/dist", "core/torch"), ("torch", "cuda", "nccl", "cupti", "nvtx")),
     "core/session": (
         ("core/base", "core/ir", "core/io", "core/dist", "core/dist/c10d", "core/torch", "passes", "passes/memory",
-         "profiler"),
+         "profiler", "profiler/record"),
         ("json",),
     ),
     "passes": (("core/base", "core/ir", "passes/memory"), ("boost-container",)),
