@@ -24,14 +24,15 @@ CLI::Validator numberFrom(double least, double most) {
 }
 
 void ModelFlags::declare(CLI::App& command, bool with_dtype) {
-  command.add_option("MODEL", path, "a .pt2 file of torch.export.save, or a stage saved by compile --stages")->required();
+  command.option_defaults()->group("Model");
+  command.add_option("MODEL", path, "a .pt2 file of torch.export.save, or a stage saved by compile --stages")->required()->type_name("FILE");
   command.add_option("--graph", graph, "which graph, where the file holds several")->type_name("NAME");
   command.add_option("--seq", seq, "sequence length (default: the file's)")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))->type_name("N");
   command.add_option("--batch", batch, "batch size (default: the file's)")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))->type_name("B");
   command.add_option("--sequence", sequence, "what is cut: an input or value and its dimension (default: dim 1 of input_ids, labels, position_ids, attention_mask)")
       ->delimiter(',')->type_name("NAME:DIM");
   if (with_dtype)
-    command.add_option("--dtype", dtype, "compute everything in float64, float32 or bfloat16, also what autocast or the file has in bfloat16 (default: the file's types)")->type_name("TYPE");
+    command.add_option("--dtype", dtype, "compute everything in float64, float32 or bfloat16, also what autocast or the file has in bfloat16 (default: the file's types)")->type_name("float64|float32|bfloat16");
 }
 
 Result<std::vector<std::pair<std::string, int>>> ModelFlags::marks() const {
@@ -71,11 +72,12 @@ Result<session::OpenRequest> ModelFlags::request() const {
 }
 
 void CompileFlags::declare(CLI::App& command) {
+  command.option_defaults()->group("Plan");
   command.add_option("--sp", sp, "ranks that share a sequence")->capture_default_str()->type_name("P");
   command.add_option("--dp", dp, "replicas with different data")->capture_default_str()->type_name("P");
-  command.add_option("--device", device, "cpu or cuda: which attention kernels are chosen")->capture_default_str()->type_name("D");
-  command.add_option("--save", save, "what is kept for the backward: all or sac")->capture_default_str()->type_name("POLICY");
-  command.add_option("--optimizer", optimizer, "adamw or sgd")->capture_default_str()->type_name("O");
+  command.add_option("--device", device, "where it is to run: which attention kernels are chosen")->capture_default_str()->type_name("cpu|cuda");
+  command.add_option("--save", save, "what is kept for the backward: all, sac, min-cut or budget=F (0: least memory, 1: as all)")->capture_default_str()->type_name("POLICY");
+  command.add_option("--optimizer", optimizer, "what updates the weights; adamw keeps two moments of each")->capture_default_str()->type_name("adamw|sgd");
   command.add_option("--threads", threads, "threads per rank (default: cores / ranks)")->check(CLI::Range(1, 4096))->type_name("N");
 }
 
@@ -95,9 +97,10 @@ Result<passes::Settings> CompileFlags::settings(const ModelFlags& model) const {
 }
 
 void DataFlags::declare(CLI::App& command) {
+  command.option_defaults()->group("Data");
   command.add_option("--inputs", inputs, "a safetensors file with the graph's input names, or a folder of them (default: random)")
       ->type_name("PATH");
-  command.add_option("--seed", seed, "of random inputs and dropout")->capture_default_str()->type_name("K");
+  command.add_option("--seed", seed, "of random inputs and dropout")->check(numberFrom(0.0, 18446744073709551615.0))->capture_default_str()->type_name("K");
   command.add_option("--seed-weights", seed_weights, "random weights with this seed instead of the file's")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))->type_name("K");
 }

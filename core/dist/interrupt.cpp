@@ -21,7 +21,24 @@ void onSignal(int signal) {
   raise(signal);
 }
 
+sigset_t interrupts() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
 }  // namespace
+
+void holdInterrupts() {
+  const sigset_t set = interrupts();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+void takeInterrupts() {
+  const sigset_t set = interrupts();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
 
 InterruptGuard::InterruptGuard(CancelToken token) {
   g_token = new CancelToken(std::move(token));
@@ -33,6 +50,7 @@ InterruptGuard::InterruptGuard(CancelToken token) {
   sigaction(SIGTERM, &action, &g_before_term);
   sigaction(SIGHUP, nullptr, &g_before_hup);
   if (g_before_hup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup stays what it is
+  takeInterrupts();
 }
 
 InterruptGuard::~InterruptGuard() {

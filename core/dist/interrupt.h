@@ -6,6 +6,12 @@
 
 namespace spscope::dist {
 
+/// From here on those signals wait for the next InterruptGuard (or takeInterrupts()), also across an exec: a program that
+/// promises an answer to Ctrl-C is interrupted before it has its handlers, too.
+void holdInterrupts();
+/// They have their usual effect again, and those that waited have it now.
+void takeInterrupts();
+
 /// At most one at a time. Restores the handlers that it found.
 class InterruptGuard {
  public:

@@ -30,7 +30,14 @@ constexpr std::size_t kLogLines = 20;
 /// Symptoms (a lost connection) may be seen before their cause (the death of the peer): wait this long for the cause.
 constexpr std::int64_t kEvidenceNs = 300 * kMs;
 constexpr std::int64_t kTermToKillNs = 1000 * kMs;
+/// A process that the kernel does not let die (it waits for a dead file server, say) is given up.
+constexpr std::int64_t kKillToGiveUpNs = 2000 * kMs;
 constexpr std::int64_t kWaitingExtraNs = 2000 * kMs;
+/// To be loaded and started: no matter of the run's own deadlines.
+constexpr std::int64_t kStartNs = 60'000 * kMs;
+/// A rank that makes no progress for this share of its deadline is spoken of.
+constexpr int kNoticeShare = 4;
+constexpr std::int64_t kNoticeNs = 5000 * kMs;  ///< but not before
 
 struct Rank {
   RankRecord record;
@@ -39,6 +46,7 @@ struct Rank {
   std::string unread;          ///< of the line: what is not yet a whole message
   std::int64_t progress = -1;  ///< the last one seen, and when
   std::int64_t progress_ns = 0;
+  bool noticed = false;        ///< it was said that there is none
 };
 
 class Supervisor {
@@ -49,7 +57,7 @@ class Supervisor {
       if (r.fd >= 0) close(r.fd);
       if (r.record.pid > 0 && !r.record.ended) {
         kill(-r.record.pid, SIGKILL);
-        waitpid(r.record.pid, nullptr, 0);
+        for (int i = 0; i < 100 && waitpid(r.record.pid, nullptr, WNOHANG) == 0; ++i) std::this_thread::sleep_for(milliseconds(kPollMs));
       }
     }
   }
@@ -74,6 +82,7 @@ class Supervisor {
   void handle(Rank& r, const std::string& line);
   void reap(Rank& r);
   void checkProgress(Rank& r, std::int64_t now);
+  void speakOfDelay(Rank& r, const RankSnapshot& s, std::int64_t silent_ns);
   void noticeFailure();
   void tellAll(std::int64_t now);
   void signalAll(int signal);
@@ -87,7 +96,7 @@ class Supervisor {
   std::int64_t failed_ns_ = 0;  ///< when the first failure, of whichever kind, was noticed; 0: none
   std::int64_t told_ns_ = 0;    ///< when the ranks were asked to stop
   std::int64_t termed_ns_ = 0;  ///< when SIGTERM was sent
-  bool killed_ = false;
+  std::int64_t killed_ns_ = 0;  ///< when SIGKILL was
   int culprit_ = -1;            ///< as far as was known when the ranks were asked to stop
 };
 
@@ -122,6 +131,7 @@ void Supervisor::run() {
   while (anyRunning()) {
     waitForNews();
     const std::int64_t now = monotonicNs();
+    if (killed_ns_ != 0 && now - killed_ns_ > kKillToGiveUpNs) return;
     for (Rank& r : ranks_) {
       reap(r);
       checkProgress(r, now);
@@ -201,13 +211,30 @@ void Supervisor::checkProgress(Rank& r, std::int64_t now) {
   if (s.progress != r.progress) {
     r.progress = s.progress;
     r.progress_ns = now;
+    r.noticed = false;
     return;
   }
-  const std::int64_t allowed = spec_.stall_timeout.count() * kMs + (s.inside_collective ? kWaitingExtraNs : 0);
-  if (now - r.progress_ns > allowed && !r.record.stalled) {
+  std::int64_t allowed = spec_.stall_timeout.count() * kMs * s.patience + (s.inside_collective ? kWaitingExtraNs : 0);
+  if (s.progress == 0) allowed = std::max(allowed, kStartNs);  // it is being loaded
+  const std::int64_t silent = now - r.progress_ns;
+  if (silent > allowed && !r.record.stalled) {
     r.record.stalled = true;
     r.record.stalled_ns = now;
+  } else if (silent > std::max(allowed / kNoticeShare, kNoticeNs) && !r.noticed) {
+    r.noticed = true;
+    if (!s.inside_collective) speakOfDelay(r, s, silent);  // those that wait for it are not the news
   }
+}
+
+void Supervisor::speakOfDelay(Rank& r, const RankSnapshot& s, std::int64_t silent_ns) {
+  std::vector<std::string> waiting;
+  for (const Rank& other : ranks_)
+    if (const RankSnapshot o = other.state.snapshot(); !other.record.ended && o.inside_collective)
+      waiting.push_back(strf("%d (%s #%lld)", other.record.rank, o.collective.c_str(), static_cast<long long>(o.sequence)));
+  std::string at = s.phase;
+  if (s.phase == "step") at = strf("step %lld, %s", static_cast<long long>(s.step), s.node.c_str());
+  log::warning("ranks", strf("rank %d has been at the same place for %.0f s: %s%s%s", r.record.rank, static_cast<double>(silent_ns) / 1e9,
+                             at.c_str(), waiting.empty() ? "" : "; waiting for others: rank ", join(waiting, ", ").c_str()));
 }
 
 /// Freezes the picture at the first sign of trouble: later, ranks that were late may have moved on.
@@ -257,8 +284,8 @@ void Supervisor::stopInTime(std::int64_t now) {
     termed_ns_ = now;
     signalAll(SIGTERM);
   }
-  if (termed_ns_ != 0 && !killed_ && now - termed_ns_ > kTermToKillNs) {
-    killed_ = true;
+  if (termed_ns_ != 0 && killed_ns_ == 0 && now - termed_ns_ > kTermToKillNs) {
+    killed_ns_ = now;
     signalAll(SIGKILL);
   }
 }
@@ -272,6 +299,7 @@ RunOutcome Supervisor::outcome(const std::string& directory) {
     if (r.fd >= 0) close(r.fd);
     r.fd = -1;
     r.record.last_lines = lastLines(r.record.log, kLogLines);
+    if (!r.record.ended) log::error("ranks", strf("rank %d (process %d) does not end: the kernel holds it", r.record.rank, r.record.pid));
     if (failed_ns_ == 0) r.record.last = r.state.snapshot();
     out.ranks.push_back(r.record);
   }
@@ -309,15 +337,20 @@ Error RunFailure::toError(const std::vector<RankRecord>& ranks) const {
 
 Result<RunOutcome> launch(const LaunchSpec& spec, const OnRankMessage& on_message) {
   SP_ASSIGN(RunDirectory directory, RunDirectory::create());
-  std::ofstream(requestFile(directory.path()), std::ios::binary) << spec.request;
-  Supervisor supervisor(spec, on_message);
-  if (Status started = supervisor.start(directory.path()); !started) {
+  std::optional<Supervisor> supervisor(std::in_place, spec, on_message);
+  Status started = writeText(requestFile(directory.path()), spec.request);
+  if (started) started = supervisor->start(directory.path());
+  if (!started) {
+    supervisor.reset();  // ends those that run already
     directory.remove();
     return started.error();
   }
-  supervisor.run();
-  RunOutcome out = supervisor.outcome(directory.path());
-  if (!out.failure && !spec.keep_directory) {
+  supervisor->run();
+  RunOutcome out = supervisor->outcome(directory.path());
+  if (out.failure) {
+    directory.keepLogs();
+    (void)writeText(directory.path() + "/failure.log", out.failure->toError(out.ranks).format() + "\n");
+  } else if (!spec.keep_directory) {
     directory.remove();
     out.directory.clear();
   }

@@ -25,14 +25,15 @@ struct LaunchSpec {
   std::map<std::string, std::string> environment;  ///< added to this process's
   std::string request;               ///< what the ranks are to do, for RankReporter::request(); any bytes
   /// A rank that makes no progress (RankReporter::phase, step, note, collective) for this long has stalled. 0: never.
-  /// Ranks that wait inside a collective get two seconds more: their own deadline comes first.
+  /// Ranks that wait inside a collective get two seconds more: their own deadline comes first. A process that has not said
+  /// anything yet is being loaded, and has a minute at least.
   std::chrono::milliseconds stall_timeout{120'000};
   /// After a failure: so long may the others finish and report before SIGTERM; SIGKILL follows 1 s later.
   std::chrono::milliseconds grace{1500};
   /// The same after a cancellation; longer where ranks save what they have.
   std::chrono::milliseconds cancel_grace{1500};
   CancelToken cancel;
-  bool keep_directory = false;       ///< also after a good run; after a failure it always stays, for its logs
+  bool keep_directory = false;       ///< also after a good run; after a failure its logs always stay
 };
 
 /// Called on the thread that called launch(), in the order in which one rank sent them.
@@ -60,7 +61,9 @@ struct RunOutcome {
   bool ok() const { return !cancelled && !failure; }
 };
 
-/// Blocks until every rank has ended and is reaped. An error only where nothing was started: run-directory, rank-start.
+/// Blocks until every rank has ended and is reaped (one that even SIGKILL does not end is given up after 2 s). A rank that
+/// is at the same place for long is spoken of in the log. After a failure the directory holds the ranks' output and, in
+/// failure.log, the report. An error only where nothing was started: run-directory, rank-start.
 Result<RunOutcome> launch(const LaunchSpec& spec, const OnRankMessage& on_message = {});
 
 /// Cores this process may use (affinity and cgroup quota), at least 1.

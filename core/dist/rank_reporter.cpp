@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
+#include "core/base/strings.h"
 #include "core/dist/environment.h"
 #include "core/dist/run_directory.h"
 
@@ -31,6 +33,14 @@ Result<std::unique_ptr<RankReporter>> RankReporter::attach() {
   auto reporter = std::unique_ptr<RankReporter>(
       new RankReporter(env.rank, env.size, env.directory, env.fd, std::move(state)));
   reporter->phase("starting");
+  try {
+    reporter->watcher_ = std::thread([watched = reporter.get()] { watched->watch(); });
+  } catch (const std::system_error& e) {
+    Error error = makeError("rank-start", strf("rank %d cannot start a thread: %s", env.rank, e.what()), Outcome::kRunFailed);
+    error.remedy = "The limit of processes and threads is reached: ulimit -u, or pids.max of the control group.";
+    reporter->reportError(error);
+    return error;
+  }
   return reporter;
 }
 
@@ -39,9 +49,7 @@ std::unique_ptr<RankReporter> RankReporter::detached(int rank, int size) {
 }
 
 RankReporter::RankReporter(int rank, int size, std::string directory, int fd, RankState state)
-    : rank_(rank), size_(size), directory_(std::move(directory)), fd_(fd), state_(std::move(state)) {
-  if (fd_ >= 0) watcher_ = std::thread([this] { watch(); });
-}
+    : rank_(rank), size_(size), directory_(std::move(directory)), fd_(fd), state_(std::move(state)) {}
 
 RankReporter::~RankReporter() {
   stop_ = true;
@@ -73,8 +81,9 @@ void RankReporter::watch() {
   }
 }
 
-void RankReporter::phase(std::string_view name) noexcept {
+void RankReporter::phase(std::string_view name, int patience) noexcept {
   state_.block().phase.set(name);
+  state_.block().patience.store(patience, std::memory_order_relaxed);
   state_.block().progress.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -45,7 +45,9 @@ class RankReporter {
   std::string request() const;
 
   // --- where the rank is; one thread; a few nanoseconds each --------------------------------------------------------
-  void phase(std::string_view name) noexcept;
+  /// `patience`: how many times the launcher's deadline it may take without a word: reading or writing much, without others
+  /// waiting.
+  void phase(std::string_view name, int patience = 1) noexcept;
   void step(std::int64_t number) noexcept;
   void note(std::string_view node) noexcept;
   /// Made to be Rendezvous::on_collective.

@@ -80,6 +80,7 @@ RankSnapshot RankState::snapshot() const {
   s.sequence = block_->sequence.load(std::memory_order_relaxed);
   s.inside_collective = block_->inside.load(std::memory_order_relaxed) != 0;
   s.progress = block_->progress.load(std::memory_order_relaxed);
+  s.patience = std::max<std::int64_t>(1, block_->patience.load(std::memory_order_relaxed));
   s.heartbeat_ns = block_->heartbeat_ns.load(std::memory_order_relaxed);
   return s;
 }

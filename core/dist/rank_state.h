@@ -24,6 +24,7 @@ struct RankSnapshot {
   std::int64_t sequence = 0;       ///< its number
   bool inside_collective = false;  ///< it has not ended
   std::int64_t progress = 0;       ///< grows with every note
+  std::int64_t patience = 1;       ///< how many deadlines the phase may take without a note
   std::int64_t heartbeat_ns = 0;   ///< CLOCK_MONOTONIC of the rank's last sign of life; 0: none
 };
 
@@ -42,7 +43,7 @@ class SharedText {
 /// The block itself. All zero is a valid beginning.
 struct RankBlock {
   SharedText phase, node, collective;
-  std::atomic<std::int64_t> step{-1}, sequence{0}, inside{0}, progress{0}, heartbeat_ns{0};
+  std::atomic<std::int64_t> step{-1}, sequence{0}, inside{0}, progress{0}, patience{1}, heartbeat_ns{0};
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 

@@ -18,7 +18,10 @@ namespace {
 constexpr int kChildFd = 3;
 
 Error startError(const std::string& program, const char* what, int error) {
-  return makeError("rank-start", strf("cannot start %s: %s: %s", program.c_str(), what, std::strerror(error)), Outcome::kRunFailed);
+  Error out = makeError("rank-start", strf("cannot start %s: %s: %s", program.c_str(), what, std::strerror(error)), Outcome::kRunFailed);
+  if (error == EAGAIN) out.remedy = "The limit of processes is reached: ulimit -u, or pids.max of the control group.";
+  if (error == EMFILE || error == ENFILE) out.remedy = "The limit of open files is reached: ulimit -n.";
+  return out;
 }
 
 /// Everything posix_spawn wants, freed at the end.

@@ -6,6 +6,8 @@
 
 namespace spscope::session {
 
+using dist::holdInterrupts;
 using dist::InterruptGuard;
+using dist::takeInterrupts;
 
 }  // namespace spscope::session

@@ -152,6 +152,15 @@ TensorBag Optimizer::states() const {
 Status Optimizer::restore(const TensorBag& states) {
   const c10::InferenceMode inference;
   const TensorBag mine = this->states();
+  // Moments that are not there, or that this kind has no use for: training would go on, but not as it was.
+  const auto kindOf = [](const TensorBag& bag) {
+    for (const std::string& name : bag.impl().names)
+      if (name.starts_with("exp_avg.")) return "AdamW";
+      else if (name.starts_with("momentum.")) return "SGD with momentum";
+    return "SGD";
+  };
+  if (const std::string_view saved = kindOf(states), wanted = kindOf(mine); saved != wanted)
+    return makeError("optimizer-state", strf("what was saved belongs to %s, this run uses %s", saved.data(), wanted.data()));
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // all checked before any is made
   for (std::size_t i = 0; i < mine.size(); ++i) {
     const std::string& name = mine.impl().names[i];
@@ -163,6 +172,8 @@ Status Optimizer::restore(const TensorBag& states) {
       return makeError("optimizer-state", "the saved state " + name + " has another shape or type than its parameter");
     copies.emplace_back(target, saved);
   }
+  if (states.size() != mine.size())
+    return makeError("optimizer-state", strf("what was saved holds %zu tensors, this optimizer has %zu", states.size(), mine.size()));
   for (auto& [target, saved] : copies) target.copy_(saved);
   impl_->steps = static_cast<std::int64_t>(impl_->step.item<float>());
   return {};

@@ -3,7 +3,7 @@
 // a vector over all ranks. Its arguments say what goes wrong, at which step, on which rank; the product has no such switch.
 //
 //   rank_probe MODE [RANK [STEP]] [--timeout-ms N] [--steps N]
-//   MODE: ok kill throw sleep exit segv size order spin early stubborn
+//   MODE: ok kill throw sleep exit segv size order spin early stubborn slow slow-end; RANK -1: all of them
 //   rank_probe launch RANKS MODE …   is the launcher of such a run itself, to be killed or interrupted; prints each rank's
 //                                    process id when it begins to step, and at the end how the run ended
 #include <signal.h>
@@ -24,6 +24,7 @@
 #include "core/dist/environment.h"
 #include "core/dist/interrupt.h"
 #include "core/dist/launcher.h"
+#include "core/dist/membership.h"
 #include "core/dist/rank_reporter.h"
 
 using namespace spscope;
@@ -56,7 +57,7 @@ Options parse(int argc, char** argv) {
 /// The fault, where this rank and step are the ones it is meant for.
 void misbehave(const Options& o, RankReporter& reporter, int step) {
   if (step == 0) reporter.send({"started", {{"pid", std::to_string(getpid())}}});
-  if (reporter.rank() != o.rank || step != o.step) return;
+  if ((reporter.rank() != o.rank && o.rank >= 0) || step != o.step) return;
   reporter.send({"fault", {}});
   if (o.mode == "kill") kill(getpid(), SIGKILL);
   if (o.mode == "segv") raise(SIGSEGV);
@@ -67,13 +68,15 @@ void misbehave(const Options& o, RankReporter& reporter, int step) {
   }
   if (o.mode == "early") std::_Exit(0);
   if (o.mode == "sleep") std::this_thread::sleep_for(std::chrono::hours(1));
+  if (o.mode == "slow") std::this_thread::sleep_for(std::chrono::seconds(2));
   if (o.mode == "spin")
     for (std::atomic<long> i = 0;; ++i) {}
 }
 
 Status steps(const Options& o, RankReporter& reporter, Collectives& group) {
   for (int step = 0; step < o.steps; ++step) {
-    SP_TRY(reporter.cancel().check());
+    const bool all_fail = o.rank < 0 && o.step == step;  // also those that were asked to stop in time
+    if (!all_fail) SP_TRY(reporter.cancel().check());
     reporter.step(step);
     reporter.phase("step");
     reporter.note(strf("%%linear_%d", step));
@@ -97,8 +100,12 @@ Status runRank(const Options& o, RankReporter& reporter, Rendezvous at) {
   at.on_collective = [&](std::string_view op, std::int64_t sequence, bool inside) { reporter.collective(op, sequence, inside); };
   reporter.phase("connecting");
   SP_ASSIGN(auto group, connectGloo(at));
-  SP_TRY(steps(o, reporter, *group));
-  return group->barrier();
+  Membership member(std::move(group));
+  SP_TRY(steps(o, reporter, *member));
+  SP_TRY(member->barrier());
+  member.leave();
+  if (o.mode == "slow-end" && reporter.rank() == o.rank) std::this_thread::sleep_for(std::chrono::seconds(3));
+  return {};
 }
 
 int launcherMain(int argc, char** argv) {

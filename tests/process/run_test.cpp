@@ -3,19 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "core/base/strings.h"
-#include "core/dist/run_directory.h"
-#include "core/dist/spawn.h"
+#include "tests/support/processes.h"
 
 namespace spscope::dist {
 namespace {
@@ -27,68 +21,6 @@ using testing::HasSubstr;
 const std::string kZoo = SPSCOPE_SOURCE_DIR "/../shared/zoo/";
 const std::string kSample = SPSCOPE_SOURCE_DIR "/resources/samples/llama_gqa.pt2";
 bool hasZoo() { return fs::exists(kZoo + "nanogpt.pt2"); }
-
-bool isRunning(int pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (!std::getline(in, line)) return false;
-  const auto end = line.rfind(')');
-  return end != std::string::npos && line[end + 2] != 'Z' && line[end + 2] != 'X';
-}
-
-/// A process of the command, in a temporary folder of its own.
-class Spscope {
- public:
-  explicit Spscope(std::vector<std::string> arguments) {
-    directory_ = testing::TempDir() + "spscope-command-XXXXXX";
-    EXPECT_NE(mkdtemp(directory_.data()), nullptr);
-    arguments.insert(arguments.end(), {"--json", directory_ + "/out.json"});
-    auto child = spawn({SPSCOPE_PROGRAM, std::move(arguments), {{"TMPDIR", directory_}}, log()});
-    EXPECT_TRUE(child) << child.error().format();
-    child_ = *child;
-  }
-  ~Spscope() {
-    if (!reaped_) {
-      kill(child_.pid, SIGKILL);
-      waitpid(child_.pid, nullptr, 0);
-    }
-    close(child_.fd);
-    fs::remove_all(directory_);
-  }
-  std::string log() const { return directory_ + "/command.log"; }
-  int pid() const { return child_.pid; }
-  /// Process ids of its ranks: its children.
-  std::vector<int> ranks() const {
-    std::ifstream in(strf("/proc/%d/task/%d/children", child_.pid, child_.pid));
-    std::vector<int> out;
-    for (int pid; in >> pid;) out.push_back(pid);
-    return out;
-  }
-  /// Waits until the log says that this step was made.
-  void awaitStep(int step) {
-    const std::string wanted = strf("step %d ", step);
-    for (int i = 0; i < 6000; ++i) {
-      for (const std::string& line : lastLines(log(), 50))
-        if (line.rfind(wanted, 0) == 0) return;
-      if (!isRunning(child_.pid)) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    ADD_FAILURE() << "no " << wanted << ": " << join(lastLines(log(), 20), "\n");
-  }
-  int wait() {
-    int status = 0;
-    waitpid(child_.pid, &status, 0);
-    reaped_ = true;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-  Json json() const { return Json::parse(std::ifstream(directory_ + "/out.json"), nullptr, false); }
-  std::string text() const { return join(lastLines(log(), 60), "\n"); }
-
- private:
-  std::string directory_;
-  Child child_;
-  bool reaped_ = false;
-};
 
 class RunCommand : public testing::Test {
  protected:
@@ -121,7 +53,9 @@ class RunCommand : public testing::Test {
 TEST_F(RunCommand, TenStepsOnGlooRanksGiveTheUnshardedLosses) {
   const auto want = losses(arguments("run", "1", "10", {"--ranks", "virtual"}));
   ASSERT_EQ(want.size(), 10u);
-  if (hasZoo()) EXPECT_LT(want[9], want[0] - 0.5);  // it learns
+  if (hasZoo()) {
+    EXPECT_LT(want[9], want[0] - 0.5);  // it learns
+  }
   for (const char* sp : {"2", "3"}) {
     const auto got = losses(arguments("run", sp, "10"));
     ASSERT_EQ(got.size(), 10u);
@@ -160,7 +94,7 @@ TEST_F(RunCommand, ReportsMemoryNearThePrediction) {
 TEST_F(RunCommand, KilledRankEndsTheRunWithItsName) {
   Spscope run(arguments("run", "2", "100000"));
   run.awaitStep(2);
-  const auto ranks = run.ranks();
+  const auto ranks = run.children();
   ASSERT_EQ(ranks.size(), 2u);
   kill(ranks[1], SIGKILL);
   const auto began = std::chrono::steady_clock::now();
@@ -177,7 +111,7 @@ TEST_F(RunCommand, KilledRankEndsTheRunWithItsName) {
 TEST_F(RunCommand, StoppedRankIsNamedAfterTheDeadline) {
   Spscope run(arguments("run", "2", "100000", {"--timeout", "2"}));
   run.awaitStep(2);
-  const auto ranks = run.ranks();
+  const auto ranks = run.children();
   ASSERT_EQ(ranks.size(), 2u);
   kill(ranks[1], SIGSTOP);
   const auto began = std::chrono::steady_clock::now();
@@ -190,7 +124,7 @@ TEST_F(RunCommand, StoppedRankIsNamedAfterTheDeadline) {
 TEST_F(RunCommand, KilledCommandLeavesNoRank) {
   Spscope run(arguments("run", "2", "100000"));
   run.awaitStep(1);
-  const auto ranks = run.ranks();
+  const auto ranks = run.children();
   ASSERT_EQ(ranks.size(), 2u);
   kill(run.pid(), SIGKILL);
   const auto began = std::chrono::steady_clock::now();

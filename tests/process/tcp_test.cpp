@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of an existing launch: told by torchrun's variables, meeting at MASTER_ADDR:MASTER_PORT.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,29 +13,13 @@
 #include "core/dist/c10d/gloo.h"
 #include "core/dist/run_directory.h"
 #include "core/dist/spawn.h"
+#include "tests/support/processes.h"
 
 namespace spscope::dist {
 namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
-
-/// A socket that listens on a free loopback port.
-struct Listener {
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  int port = 0;
-  Listener() {
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t n = sizeof a;
-    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&a), n), 0);
-    EXPECT_EQ(listen(fd, 4), 0);
-    EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&a), &n), 0);
-    port = ntohs(a.sin_port);
-  }
-  ~Listener() { close(fd); }
-};
 
 /// Addresses (hex, as /proc/net/tcp has them) on which some process listens on this port.
 std::vector<std::string> listenersOn(int port) {
@@ -111,6 +92,21 @@ TEST(Tcp, PortThatIsTakenIsNamedWithItsHolder) {
   ASSERT_FALSE(group);
   EXPECT_EQ(group.error().code, "rendezvous-failed");
   EXPECT_THAT(group.error().message, HasSubstr(strf("127.0.0.1:%d: Address already in use; held by pid %d (test_dist)", taken.port, getpid())));
+}
+
+TEST(Tcp, StoreThatNeverAnswersIsAnErrorInTime) {
+  const Listener silent;  // takes connections and says nothing: a host that has gone away, a stopped process
+  Rendezvous at;
+  at.rank = 1;
+  at.size = 2;
+  at.host = "127.0.0.1";
+  at.port = silent.port;
+  at.connect_timeout = std::chrono::milliseconds(1000);
+  const auto began = std::chrono::steady_clock::now();
+  const auto group = connectGloo(at);
+  ASSERT_FALSE(group);
+  EXPECT_THAT(group.error().code, testing::StartsWith("rendezvous-"));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
 }
 
 TEST(Tcp, StoreThatIsNotThereIsAnErrorInTime) {

@@ -6,14 +6,18 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/version.h>
 
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "core/base/hash.h"
 #include "core/base/strings.h"
 #include "core/dist/c10d/store.h"
 #include "core/dist/c10d/sum.h"
+#include "core/dist/membership.h"
 
 namespace spscope::dist {
 namespace {
@@ -59,6 +63,7 @@ class GlooCollectives final : public Collectives {
     // After a failure the group is abandoned: taking it down can wait for peers that will never answer. The process is
     // about to end, and the kernel closes its connections.
     if (failed_) {
+      endWithoutDestructors();
       (void)group_.release();
       (void)store_.release();
     }
@@ -69,28 +74,14 @@ class GlooCollectives final : public Collectives {
   std::int64_t sequence() const override { return sequence_; }
 
   Status allReduceSum(Buffer buffer) override {
-    if (!canSum(buffer.dtype)) return noSum(buffer.dtype);
-    SP_TRY(begin(kAllReduce, buffer.dtype, buffer.count));
-    const std::int64_t element = ir::sizeOf(buffer.dtype);
-    const std::int64_t bytes = buffer.count * element;
-    // Small messages: everything to everyone, one round. Large ones: each rank sums its block, then the blocks go round.
-    if (bytes <= kSmallBytes || buffer.count < size()) {
-      std::byte* room = scratch(bytes * size());
-      std::vector<Piece> out, in;
-      for (const int peer : peers()) {
-        out.push_back({peer, buffer.data, bytes});
-        in.push_back({peer, room + peer * bytes, bytes});
-      }
-      SP_TRY(exchange(out, in));
-      sumInto(buffer.dtype, room, bytes, buffer.data, buffer.data, buffer.count);
-      return end();
-    }
-    // In segments, so that the scratch stays small and in the cache, whatever the size of a gradient.
-    const std::int64_t segment = std::max<std::int64_t>(size(), kSegmentBytes / element);
-    for (std::int64_t at = 0; at < buffer.count; at += segment)
-      SP_TRY(reduceSegment(static_cast<std::byte*>(buffer.data) + at * element, std::min(segment, buffer.count - at),
-                           buffer.dtype));
-    return end();
+    const CollectivePart part{{}, buffer, {}, {}};
+    return allReduceOf({&part, 1});
+  }
+
+  Status runAll(CollectiveKind kind, std::span<const CollectivePart> parts) override {
+    if (kind == CollectiveKind::kAllReduce && !parts.empty()) return allReduceOf(parts);
+    if (kind == CollectiveKind::kAllToAll && parts.size() > 1) return allToAllOf(parts);
+    return Collectives::runAll(kind, parts);
   }
 
   Status allToAll(Buffer send, std::span<const std::int64_t> send_counts, Buffer recv,
@@ -200,6 +191,85 @@ class GlooCollectives final : public Collectives {
   }
   static void copyOwn(void* to, const void* from, std::int64_t bytes) {
     if (bytes > 0 && to != from) std::memmove(to, from, static_cast<std::size_t>(bytes));
+  }
+
+  /// One operation over several buffers of one type: small neighbours travel together, through a copy.
+  Status allReduceOf(std::span<const CollectivePart> parts) {
+    const ir::DType type = parts.front().recv.dtype;
+    if (!canSum(type)) return noSum(type);
+    std::int64_t total = 0;
+    for (const CollectivePart& p : parts) total += p.recv.count;
+    SP_TRY(begin(kAllReduce, type, total));
+    if (total == 0) SP_TRY(exchange({}, {}));  // what the peers say is heard all the same
+    const std::int64_t element = ir::sizeOf(type);
+    // In segments, so that the scratch stays small and in the cache, whatever the size of a gradient.
+    const std::int64_t segment = std::max<std::int64_t>(size(), kSegmentBytes / element);
+    std::vector<std::pair<std::byte*, std::int64_t>> joined;  // memory, bytes
+    std::int64_t elements = 0;
+    const auto flush = [&]() -> Status {
+      if (elements == 0) return {};
+      if (joined.size() == 1) {
+        SP_TRY(reduceRange(joined[0].first, elements, type));
+      } else {
+        joined_.resize(static_cast<std::size_t>(elements * element));
+        std::byte* to = joined_.data();
+        for (const auto& [data, bytes] : joined) std::memcpy(to, data, static_cast<std::size_t>(bytes)), to += bytes;
+        SP_TRY(reduceRange(joined_.data(), elements, type));
+        const std::byte* from = joined_.data();
+        for (const auto& [data, bytes] : joined) std::memcpy(data, from, static_cast<std::size_t>(bytes)), from += bytes;
+      }
+      joined.clear();
+      elements = 0;
+      return {};
+    };
+    for (const CollectivePart& p : parts)
+      for (std::int64_t at = 0; at < p.recv.count;) {
+        const std::int64_t left = p.recv.count - at;
+        if (left >= segment / 4 || elements == segment) SP_TRY(flush());  // large ones alone: no copy
+        const std::int64_t count = std::min(left, segment - elements);
+        joined.emplace_back(static_cast<std::byte*>(p.recv.data) + at * element, count * element);
+        elements += count;
+        at += count;
+        if (left >= segment / 4) SP_TRY(flush());
+      }
+    SP_TRY(flush());
+    return end();
+  }
+
+  /// Small: everything to everyone, one round. Large: each rank sums its block, then the blocks go round.
+  Status reduceRange(std::byte* data, std::int64_t count, ir::DType type) {
+    const std::int64_t bytes = count * ir::sizeOf(type);
+    if (bytes > kSmallBytes && count >= size()) return reduceSegment(data, count, type);
+    std::byte* room = scratch(bytes * size());
+    std::vector<Piece> out, in;
+    for (const int peer : peers()) {
+      out.push_back({peer, data, bytes});
+      in.push_back({peer, room + peer * bytes, bytes});
+    }
+    SP_TRY(exchange(out, in));
+    sumInto(type, room, bytes, data, data, count);
+    return {};
+  }
+
+  /// One operation over several pairs of buffers of one type: their messages leave together.
+  Status allToAllOf(std::span<const CollectivePart> parts) {
+    std::vector<std::int64_t> to(static_cast<std::size_t>(size()), 0), from = to;
+    for (const CollectivePart& p : parts) {
+      SP_TRY(blocksFit(p.send.count, p.send_counts));
+      SP_TRY(blocksFit(p.recv.count, p.recv_counts));
+      for (std::size_t r = 0; r < to.size(); ++r) to[r] += p.send_counts[r], from[r] += p.recv_counts[r];
+    }
+    SP_TRY(begin(kAllToAll, parts.front().send.dtype, -1, to, from));
+    std::vector<Piece> out, in;
+    for (const CollectivePart& p : parts) {
+      const std::int64_t element = ir::sizeOf(p.send.dtype);
+      for (const Piece& piece : pieces(p.send.data, p.send_counts, element)) out.push_back(piece);
+      for (const Piece& piece : pieces(p.recv.data, p.recv_counts, element)) in.push_back(piece);
+      copyOwn(offset(p.recv.data, p.recv_counts, element), offset(p.send.data, p.send_counts, element),
+              p.send_counts[static_cast<std::size_t>(rank())] * element);
+    }
+    SP_TRY(exchange(out, in));
+    return end();
   }
 
   /// Reduce-scatter, then all-gather, in place.
@@ -409,22 +479,14 @@ class GlooCollectives final : public Collectives {
   Op op_ = kBarrier;
   std::int64_t sequence_ = 0;
   Clock::time_point deadline_;
-  std::vector<std::byte> scratch_;
+  std::vector<std::byte> scratch_, joined_;
   std::vector<Header> mine_, theirs_;  ///< by peer, of the collective that was begun last
   std::vector<Pending> headers_;       ///< under way; compared by its first exchange
   std::optional<Error> failed_;
 };
 
-}  // namespace
-
-std::string libtorchVersion() { return TORCH_VERSION; }
-
-Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at) {
-  if (at.size < 1 || at.rank < 0 || at.rank >= at.size)
-    return makeError("rendezvous-failed", strf("there is no rank %d among %d", at.rank, at.size), Outcome::kRunFailed);
-  if (at.file.empty() == at.host.empty())
-    return makeError("rendezvous-failed", "a rendezvous needs either a file or a host", Outcome::kRunFailed);
-  if (at.on_collective) at.on_collective("rendezvous", 0, true);
+/// Meets the others. Most of what it calls knows its deadline.
+Result<std::unique_ptr<Collectives>> meet(const Rendezvous& at) {
   SP_ASSIGN(auto store, openStore(at));
   SP_TRY(awaitAll(*store, at));
   try {
@@ -439,12 +501,49 @@ Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at) {
     else
       options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
     auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, at.rank, at.size, options);
-    if (at.on_collective) at.on_collective("rendezvous", 0, false);
     return std::unique_ptr<Collectives>(std::make_unique<GlooCollectives>(at, store, std::move(group)));
   } catch (const std::exception& e) {
     return makeError("rendezvous-failed", strf("rank %d of %d cannot connect: %s", at.rank, at.size,
                                                firstLine(e.what()).c_str()), Outcome::kRunFailed);
   }
+}
+
+/// A meeting that goes on by itself, for as long as it likes: a store whose host has gone away silently, a name server that
+/// does not answer, a lock on the store's file are waited for without end by what is called in there.
+struct Meeting {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Result<std::unique_ptr<Collectives>>> outcome;
+};
+
+}  // namespace
+
+std::string libtorchVersion() { return TORCH_VERSION; }
+
+Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at) {
+  if (at.size < 1 || at.rank < 0 || at.rank >= at.size)
+    return makeError("rendezvous-failed", strf("there is no rank %d among %d", at.rank, at.size), Outcome::kRunFailed);
+  if (at.file.empty() == at.host.empty())
+    return makeError("rendezvous-failed", "a rendezvous needs either a file or a host", Outcome::kRunFailed);
+  if (at.on_collective) at.on_collective("rendezvous", 0, true);
+  const auto meeting = std::make_shared<Meeting>();
+  std::thread([meeting, at] {
+    auto outcome = meet(at);
+    const std::lock_guard lock(meeting->mutex);
+    meeting->outcome = std::move(outcome);
+    meeting->changed.notify_all();
+  }).detach();
+  std::unique_lock lock(meeting->mutex);
+  // One second more, for the error that names who is missing.
+  if (!meeting->changed.wait_for(lock, at.connect_timeout + std::chrono::seconds(1), [&] { return meeting->outcome.has_value(); })) {
+    endWithoutDestructors();  // that thread stays
+    const std::string where = at.host.empty() ? at.file : at.host + ":" + std::to_string(at.port);
+    return makeError("rendezvous-timeout", strf("rank %d of %d: no answer from the store at %s, or from another rank, within %.1f s", at.rank,
+                                                at.size, where.c_str(), static_cast<double>(at.connect_timeout.count()) / 1e3),
+                     Outcome::kRunFailed);
+  }
+  if (*meeting->outcome && at.on_collective) at.on_collective("rendezvous", 0, false);
+  return std::move(*meeting->outcome);
 }
 
 }  // namespace spscope::dist

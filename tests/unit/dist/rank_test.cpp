@@ -128,20 +128,34 @@ TEST_F(RunDirectories, ArePrivateAndDistinct) {
   EXPECT_FALSE(std::filesystem::exists(a->path()));
 }
 
-TEST_F(RunDirectories, OldOnesOfDeadLaunchersAreSwept) {
-  const auto make = [&](const char* name, const std::string& pid, int hours) {
-    const std::filesystem::path p = base_ + "/spscope-run-" + name;
-    std::filesystem::create_directory(p);
-    std::ofstream(p / "launcher") << pid;
-    std::filesystem::last_write_time(p, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
-    return p;
-  };
-  const auto old_dead = make("a", "999999999", 30), young_dead = make("b", "999999999", 1);
-  const auto old_alive = make("c", std::to_string(getpid()), 30);
+/// A directory as a run leaves it behind, so many hours ago.
+std::filesystem::path leftBehind(const std::string& base, const std::string& name, int hours, const char* log = "rank0.log") {
+  const std::filesystem::path p = base + "/spscope-run-" + name;
+  std::filesystem::create_directory(p);
+  std::ofstream(p / "launcher") << getpid();  // the id of a process that runs: ids come again
+  if (log != nullptr) std::ofstream(p / log) << "x";
+  std::filesystem::last_write_time(p, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
+  return p;
+}
+
+TEST_F(RunDirectories, TheNewestOnesThatWereLeftBehindAreKeptForAWeek) {
+  std::vector<std::filesystem::path> young;
+  for (int i = 0; i < kKeptRuns + 3; ++i) young.push_back(leftBehind(base_, "young" + std::to_string(i), i + 1));
+  const auto old = leftBehind(base_, "old", 24 * 8), empty = leftBehind(base_, "empty", 1, nullptr);
+  auto alive = RunDirectory::create();
+  ASSERT_TRUE(alive);
+  for (int i = 0; i < kKeptRuns + 3; ++i)
+    EXPECT_EQ(std::filesystem::exists(young[static_cast<std::size_t>(i)]), i < kKeptRuns) << i;
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_FALSE(std::filesystem::exists(empty));  // nothing in it for people
+  // One that is in use is nobody's to remove, however old it is.
+  std::filesystem::last_write_time(alive->path(), std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * 30));
   ASSERT_TRUE(RunDirectory::create());
-  EXPECT_FALSE(std::filesystem::exists(old_dead));
-  EXPECT_TRUE(std::filesystem::exists(young_dead));
-  EXPECT_TRUE(std::filesystem::exists(old_alive));
+  EXPECT_TRUE(std::filesystem::exists(alive->path()));
+  const std::string path = alive->path();
+  { const RunDirectory over = std::move(*alive); }
+  ASSERT_TRUE(RunDirectory::create());
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST_F(RunDirectories, SayWhyTheyCannotBeMade) {
@@ -149,6 +163,7 @@ TEST_F(RunDirectories, SayWhyTheyCannotBeMade) {
   const auto d = RunDirectory::create();
   ASSERT_FALSE(d);
   EXPECT_EQ(d.error().code, "run-directory");
+  EXPECT_EQ(d.error().outcome, Outcome::kRefused);
 }
 
 TEST_F(RunDirectories, LastLinesOfALog) {
