@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/base/strings.h"
+#include "profiler/analyze/collectives.h"
 
 namespace spscope::trace {
 namespace {
@@ -118,8 +119,9 @@ Error notAlignable(const Trace& trace, std::size_t a, std::size_t b, const std::
 /// Shared instants of every two ranks that have some. A collective in which a rank has its number twice is none.
 std::map<std::pair<std::size_t, std::size_t>, Pair> anchorsOf(const Trace& trace) {
   std::map<std::pair<StringId, std::int64_t>, std::map<std::size_t, std::vector<std::int64_t>>> ends;
+  const std::set<StringId> miscounted = miscountedGroups(trace);
   for (const Collective& c : trace.collectives)
-    if (c.event != kNoIndex && c.sequence != kUnknown)
+    if (c.event != kNoIndex && c.sequence != kUnknown && !miscounted.contains(c.group))
       ends[{c.group, c.sequence}][static_cast<std::size_t>(c.rank)].push_back(trace.events.end[static_cast<std::size_t>(c.event)]);
   std::map<std::pair<std::size_t, std::size_t>, Pair> pairs;
   for (const auto& [key, ranks] : ends) {

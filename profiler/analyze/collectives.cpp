@@ -19,8 +19,14 @@ std::string plainKind(std::string_view kind) {
   return out;
 }
 
-std::string whyNot(const MatchedCollective& c, std::int64_t expected, bool comparable, const std::string& why) {
+std::string whyNot(const Trace& trace, const MatchedCollective& c, std::int64_t expected, bool comparable, const std::string& why) {
   if (c.sequence == kUnknown) return "it bears no sequence number";
+  for (const CollectivePart& part : c.parts)
+    if (trace.collectives[static_cast<std::size_t>(part.index)].kind != c.kind) return "the ranks do different things under this sequence number";
+  if (c.group_size == kUnknown)
+    for (const Rank& rank : trace.ranks)
+      if (rank.world != kUnknown && rank.world > static_cast<std::int64_t>(trace.ranks.size()))
+        return strf("the size of its group is not recorded, and %zu of %lld ranks are in the trace", trace.ranks.size(), static_cast<long long>(rank.world));
   for (std::size_t i = 1; i < c.parts.size(); ++i)
     if (c.parts[i].rank == c.parts[i - 1].rank) return "a rank has this sequence number twice";
   const auto seen = static_cast<std::int64_t>(c.parts.size());
@@ -58,6 +64,17 @@ void measure(MatchedCollective& c, const std::string& kind) {
 
 }  // namespace
 
+std::set<StringId> miscountedGroups(const Trace& trace) {
+  std::map<StringId, std::map<std::int32_t, std::map<std::int64_t, StringId>>> groups;  // group, rank, number: kind
+  for (const Collective& c : trace.collectives)
+    if (c.sequence_by_order && c.event != kNoIndex) groups[c.group][c.rank][c.sequence] = c.kind;
+  std::set<StringId> out;
+  for (const auto& [group, ranks] : groups)
+    for (const auto& [rank, kinds] : ranks)
+      if (kinds != ranks.begin()->second) out.insert(group);
+  return out;
+}
+
 BusFactor busFactor(std::string_view kind, std::int64_t ranks) {
   const std::string k = plainKind(kind);
   const auto n = static_cast<double>(ranks);
@@ -71,6 +88,7 @@ BusFactor busFactor(std::string_view kind, std::int64_t ranks) {
 
 std::vector<MatchedCollective> matchCollectives(const Trace& trace, bool comparable, const std::string& why) {
   const Events& e = trace.events;
+  const std::set<StringId> miscounted = miscountedGroups(trace);
   std::vector<std::int32_t> order;
   std::map<StringId, std::vector<bool>> ranks_of_group;  // who takes part where a group's size is not recorded
   for (std::size_t i = 0; i < trace.collectives.size(); ++i) {
@@ -110,7 +128,8 @@ std::vector<MatchedCollective> matchCollectives(const Trace& trace, bool compara
     } while (i < order.size() && c.sequence != kUnknown && at(order[i]).group == c.group && at(order[i]).sequence == c.sequence);
     const auto& ranks = ranks_of_group[c.group];
     const std::int64_t expected = c.group_size != kUnknown ? c.group_size : std::count(ranks.begin(), ranks.end(), true);
-    c.why_not = whyNot(c, expected, comparable, why);
+    c.why_not = whyNot(trace, c, expected, comparable, why);
+    if (c.why_not.empty() && miscounted.contains(c.group)) c.why_not = "it bears no sequence number, and the ranks do not count alike";
     if (c.why_not.empty()) split(c);
     measure(c, std::string(trace.strings.text(c.kind)));
     out.push_back(std::move(c));

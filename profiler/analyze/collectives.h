@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,10 @@ struct MatchedCollective {
 /// `comparable`: whether the ranks are on one clock; otherwise waiting and transfer are not told apart, and `why` goes
 /// into why_not. In the order of their first start. O(n log n).
 std::vector<MatchedCollective> matchCollectives(const Trace& trace, bool comparable = true, const std::string& why = {});
+
+/// Groups whose collectives bear no numbers in their file and were counted in order (Collective::sequence_by_order), but not
+/// alike on all ranks: other counts, or another kind of collective under one number. Their numbers prove nothing.
+std::set<StringId> miscountedGroups(const Trace& trace);
 
 /// Of the algorithm's bandwidth (bytes / time), by nccl-tests' table: all-reduce 2(n-1)/n; all-gather, reduce-scatter,
 /// all-to-all (n-1)/n; the rest 1. Its "bytes" are those of the whole buffer: for all-gather n times what a rank sends.
