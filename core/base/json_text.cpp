@@ -4,11 +4,9 @@
 #include "core/base/strings.h"
 
 namespace spscope {
-namespace {
 
-/// Bytes of the UTF-8 sequence at the beginning of `text`; 0 where there is none (RFC 3629: no overlong forms, no
-/// surrogates, nothing beyond U+10FFFF).
-std::size_t sequenceLength(std::string_view text) {
+std::size_t utf8Length(std::string_view text) {
+  if (text.empty()) return 0;
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
   const std::size_t length = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
@@ -19,12 +17,10 @@ std::size_t sequenceLength(std::string_view text) {
   return length;
 }
 
-}  // namespace
-
 std::string jsonQuoted(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
-    const std::size_t length = sequenceLength(text);
+    const std::size_t length = utf8Length(text);
     const char c = text[0];
     if (length == 0) out += "\xef\xbf\xbd";
     else if (length > 1) out += text.substr(0, length);

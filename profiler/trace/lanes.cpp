@@ -31,11 +31,13 @@ class Lanes {
       ends_.emplace_back();
     }
     auto& ends = ends_[static_cast<std::size_t>(lane)];
-    const bool split = lane > 0 && ends.empty();
+    const auto depth = static_cast<std::int32_t>(ends.size());
     ends.push_back(end);
     open_.emplace(end, lane);
-    return {lane, split};
+    return {.lane = lane, .depth = depth, .split = lane > 0 && depth == 0};
   }
+
+  std::int32_t size() const { return static_cast<std::int32_t>(ends_.size()); }
 
  private:
   std::vector<std::vector<std::int64_t>> ends_;             // of each lane, outermost first
@@ -46,12 +48,19 @@ class Lanes {
 }  // namespace
 
 std::vector<LanePlace> lanesOf(const Trace& trace, std::span<const EventIndex> order) {
-  std::vector<Lanes> tracks(trace.tracks.size());
+  std::vector<Lanes> tracks(trace.tracks.size()), waits(trace.tracks.size());
+  const auto isWait = [&](std::size_t event, std::size_t track) {
+    return trace.events.category[event] == Category::kSynchronize && trace.tracks[track].kind == TrackKind::kStream;
+  };
   std::vector<LanePlace> out;
   out.reserve(order.size());
   for (const EventIndex index : order) {
-    const auto i = static_cast<std::size_t>(index);
-    out.push_back(tracks[static_cast<std::size_t>(trace.events.track[i])].place(trace.events.start[i], trace.events.end[i]));
+    const auto i = static_cast<std::size_t>(index), track = static_cast<std::size_t>(trace.events.track[i]);
+    out.push_back((isWait(i, track) ? waits : tracks)[track].place(trace.events.start[i], trace.events.end[i]));
+  }
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    const auto i = static_cast<std::size_t>(order[n]), track = static_cast<std::size_t>(trace.events.track[i]);
+    if (isWait(i, track)) out[n].lane += tracks[track].size();
   }
   return out;
 }
