@@ -29,6 +29,8 @@ std::string writeReproducer(const ir::Graph& input, const Pass& pass, const Pass
   header.set("dp", std::to_string(s.dp));
   header.set("device", s.device);
   header.set("save", s.save);
+  header.set("communication", s.communication);
+  header.set("bucket", std::to_string(s.bucket_bytes));
   header.set("threads", std::to_string(s.threads));
   header.set("optimizer", s.optimizer);
   header.set("seq", std::to_string(s.seq));

@@ -24,7 +24,9 @@ struct Settings {
   int sp = 2;                  ///< ranks on the sequence axis
   int dp = 1;                  ///< ranks on the data axis
   std::string device = "cpu";  ///< "cpu" or "cuda": which attention kernel is chosen
-  std::string save = "sac";    ///< memory policy: "all" or "sac"
+  std::string save = "sac";    ///< memory policy, see memory/save_policy.h: all, sac, min-cut, budget=F
+  std::string communication = "overlap";  ///< "plain": collectives block, one by one; "fused"; "overlap": and behind compute
+  std::int64_t bucket_bytes = std::int64_t{25} << 20;  ///< gradients that are summed together, at most
   int threads = 1;             ///< intra-op threads per rank (kernel workspaces depend on it)
   std::string optimizer = "adamw"; ///< for the memory classes: adamw keeps two moments, sgd none
   /// User marks "NAME:DIM" for what is cut; empty: the default inputs.

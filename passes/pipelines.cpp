@@ -6,6 +6,9 @@
 #include "core/base/strings.h"
 #include "core/ir/hash.h"
 #include "core/ir/verifier.h"
+#include "passes/comm/fuse_collectives.h"
+#include "passes/comm/overlap_collectives.h"
+#include "passes/comm/simplify_joint.h"
 #include "passes/memory/choose_saved.h"
 #include "passes/memory/schedule.h"
 #include "passes/sequence/insert_all_to_all.h"
@@ -22,8 +25,9 @@ namespace spscope::passes {
 std::vector<Pass> planningPasses() { return {functionalizePass(), planSequencePass()}; }
 
 std::vector<Pass> programPasses() {
-  return {shardSequencePass(), insertAllToAllPass(), parallelizeLossPass(), lowerAttentionPass(),
-          buildJointPass(),    syncGradientsPass(),  chooseSaved(),         schedule()};
+  return {shardSequencePass(), insertAllToAllPass(), parallelizeLossPass(), lowerAttentionPass(),  buildJointPass(),
+          simplifyJointPass(), syncGradientsPass(),  chooseSaved(),         schedule(),            fuseCollectivesPass(),
+          overlapCollectivesPass()};
 }
 
 namespace {
@@ -33,7 +37,7 @@ std::string planHashOf(const ir::Graph& planned, const Settings& s) {
   h.text(ir::planHash(planned));
   for (std::int64_t n : {std::int64_t{s.sp}, std::int64_t{s.dp}, s.seq, s.batch}) h.number(n);
   for (const auto& [name, dim] : s.sequence_marks) h.text(name), h.number(dim);
-  h.text(s.device), h.text(s.save), h.text(s.optimizer);
+  h.text(s.device), h.text(s.save), h.text(s.optimizer), h.text(s.communication), h.number(s.bucket_bytes);
   return h.hex();
 }
 

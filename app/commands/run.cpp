@@ -86,10 +86,13 @@ class Run : public Command {
     json["first_step"] = o.steps.empty() ? 0 : o.steps.front().step;
     json["peak_bytes"] = o.peak_bytes;
     json["predicted_peak_bytes"] = o.predicted_peak_bytes;
-    // Of the rank that spent most; collectives block in this version, so all of it is exposed.
-    json["comm_ns"] = most(o.comm_ns);
-    json["exposed_comm_ns"] = most(o.comm_ns);
-    json["overlap"] = most(o.comm_ns) == 0 ? Json(nullptr) : Json(0.0);
+    // All of the rank that spent most.
+    const auto slowest = std::max_element(o.comm_ns.begin(), o.comm_ns.end()) - o.comm_ns.begin();
+    const std::int64_t comm = most(o.comm_ns);
+    const std::int64_t exposed = comm == 0 ? 0 : o.exposed_comm_ns[static_cast<std::size_t>(slowest)];
+    json["comm_ns"] = comm;
+    json["exposed_comm_ns"] = exposed;
+    json["overlap"] = comm == 0 ? Json(nullptr) : Json(1.0 - static_cast<double>(std::min(exposed, comm)) / static_cast<double>(comm));
     json["comm_bytes"] = o.comm_bytes;
     json["cancelled"] = o.cancelled;
     json["saved_to"] = o.saved_to;
@@ -100,14 +103,14 @@ class Run : public Command {
   void describe(Page& page, const session::RunOutcome& o) const {
     page.heading(strf("%zu of %lld steps on %d %s ranks", o.steps.size(), static_cast<long long>(run_.steps), run_.settings.sp,
                       run_.ranks.c_str()));
-    std::vector<std::vector<std::string>> rows{{"step", "loss", "time", "communication"}};
+    std::vector<std::vector<std::string>> rows{{"step", "loss", "time", "communication", "waited for"}};
     for (std::size_t i = 0; i < o.steps.size(); ++i) {
       if (o.steps.size() > 20 && i >= 10 && i + 10 < o.steps.size()) {  // the ends tell how it went
-        if (i == 10) rows.push_back({"...", "", "", ""});
+        if (i == 10) rows.push_back({"...", "", "", "", ""});
         continue;
       }
       const session::StepLine& s = o.steps[i];
-      rows.push_back({std::to_string(s.step), formatDouble(s.loss), formatNs(s.ns), formatNs(s.comm_ns)});
+      rows.push_back({std::to_string(s.step), formatDouble(s.loss), formatNs(s.ns), formatNs(s.comm_ns), formatNs(s.exposed_comm_ns)});
     }
     page.table(std::move(rows));
     std::vector<std::vector<std::string>> memory{{"rank", "peak measured", "peak predicted"}};

@@ -7,6 +7,7 @@
 #include "core/base/hash.h"
 #include "core/base/strings.h"
 #include "core/dist/message.h"
+#include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 
 namespace spscope::dist {
@@ -90,22 +91,36 @@ Status agree(Collectives& group, const std::vector<Fact>& facts) {
   return error;
 }
 
+namespace {
+
+std::string lineOf(const ir::Graph& graph, const ir::Node& node) {
+  std::string line = node.op.str();
+  const ir::ValueId self = ir::useArg(node, "self");
+  if (self != ir::kNone) line += " " + std::string(ir::shortName(graph.value(self).dtype));
+  if (node.op == ir::sp::kAllReduce && self != ir::kNone) line += strf(" %lld", static_cast<long long>(ir::numel(graph.value(self).local)));
+  for (const ir::Argument& argument : node.args) {
+    if (const auto* number = std::get_if<std::int64_t>(&argument.value))
+      line += strf(" %s=%lld", argument.name.str().c_str(), static_cast<long long>(*number));
+    else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&argument.value))
+      line += " " + argument.name.str() + "=" + join(*list, "+");
+  }
+  return line;
+}
+
+}  // namespace
+
 std::string collectiveList(const ir::Graph& graph) {
   std::vector<std::string> lines;
   for (const ir::NodeId id : graph.order) {
     const ir::Node& node = graph.node(id);
     if (!ir::isCollective(node.op)) continue;
-    std::string line = node.op.str();
-    const ir::ValueId self = ir::useArg(node, "self");
-    if (self != ir::kNone) line += " " + std::string(ir::shortName(graph.value(self).dtype));
-    if (node.op == ir::sp::kAllReduce && self != ir::kNone) line += strf(" %lld", static_cast<long long>(ir::numel(graph.value(self).local)));
-    for (const ir::Argument& argument : node.args) {
-      if (const auto* number = std::get_if<std::int64_t>(&argument.value))
-        line += strf(" %s=%lld", argument.name.str().c_str(), static_cast<long long>(*number));
-      else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&argument.value))
-        line += " " + argument.name.str() + "=" + join(*list, "+");
+    if (!ir::isStart(node.op)) {
+      lines.push_back(lineOf(graph, node));
+      continue;
     }
-    lines.push_back(std::move(line));
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < ir::partCount(node); ++i) parts.push_back(lineOf(graph, ir::partOf(node, i, graph.mesh.sizeOf("sp"))));
+    lines.push_back(join(parts, ", "));
   }
   return join(lines, "\n");
 }

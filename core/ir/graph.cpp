@@ -199,7 +199,8 @@ std::string_view baseName(Symbol op) {
 
 bool isCollective(Symbol op) {
   if (op.str().rfind("sp.", 0) != 0) return false;
-  const std::string_view base = baseName(op);
+  std::string_view base = baseName(op);
+  if (base.ends_with("_start")) base.remove_suffix(6);
   return base == "all_reduce" || base == "all_to_all" || base == "all_gather" || base == "reduce_scatter";
 }
 

@@ -226,7 +226,7 @@ std::optional<Dims> intListArg(const Node& node, Symbol name);
 
 /// "aten.add_.Tensor" -> "add_"; "sp.vary.default" -> "vary".
 std::string_view baseName(Symbol op);
-bool isCollective(Symbol op);  ///< an sp.* op that communicates
+bool isCollective(Symbol op);  ///< an sp.* op that communicates, or begins to (its wait does not count)
 bool isAttention(Symbol op);   ///< any fused attention op, forward or backward, before or after lowering
 bool isRandom(Symbol op);      ///< draws random numbers
 

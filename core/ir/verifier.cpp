@@ -5,6 +5,7 @@
 
 #include "core/base/strings.h"
 #include "core/ir/op_traits.h"
+#include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "core/ir/text.h"
 #include "core/ir/verify_collectives.h"
@@ -252,6 +253,7 @@ Status Verifier::run() {
   if (g_.form == Form::kJoint) {
     SP_TRY(phases());
     SP_TRY(gradients());
+    SP_TRY(verifyPending(g_));
   }
   return {};
 }

@@ -11,7 +11,8 @@
 //   local        verify-local      local == shape (planned), == localShape(factors, placement, rank) (local)
 //                verify-replicated replicated operands give replicated results and the other way round, sp.* aside
 //   local, joint verify-collective sp.* ops have their arguments, and blocks that fit the operand
-//   joint        verify-phase      no forward node after a backward one
+//   joint        verify-wait       each started collective is waited for once; its buffers are its own until then
+//                verify-phase      no forward node after a backward one
 //                verify-gradient   a gradient has its parameter's shape
 #pragma once
 

@@ -2,6 +2,7 @@
 #include "core/ir/verify_collectives.h"
 
 #include "core/base/strings.h"
+#include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "core/ir/verifier.h"
 
@@ -25,6 +26,8 @@ class SpNode {
 
   Status check(bool local);
   Result<std::string> line();
+  /// Reads the arguments; the local shape that they give.
+  Result<Dims> result();
 
  private:
   Error wrong(const std::string& message) const {
@@ -32,7 +35,7 @@ class SpNode {
   }
   Result<Exchange> exchange(Symbol dim_name, Symbol blocks_name, const Dims& shape) const;
   Status operands();
-  Status shapes(const Dims& operand, const Dims& result) const;
+  Result<Dims> shape(const Dims& operand) const;
   Status placements() const;
   /// Reads the exchanged dimensions; `gathered_` becomes whole, `scattered_` becomes a block.
   Status readExchanges();
@@ -87,7 +90,7 @@ Status SpNode::readExchanges() {
   return {};
 }
 
-Status SpNode::shapes(const Dims& operand, const Dims& result) const {
+Result<Dims> SpNode::shape(const Dims& operand) const {
   Dims wanted = operand;
   const auto at = [](Dims& d, const Exchange& e) -> std::int64_t& { return d[static_cast<std::size_t>(e.dim)]; };
   if (gathered_) {
@@ -100,9 +103,13 @@ Status SpNode::shapes(const Dims& operand, const Dims& result) const {
       return wrong("dimension " + std::to_string(scattered_->dim) + " of the operand is not the sum of the blocks");
     at(wanted, *scattered_) = scattered_->blocks[index_];
   }
-  if (result != wanted)
-    return wrong("the result's local shape is [" + join(result, ", ") + "], the blocks give [" + join(wanted, ", ") + "]");
-  return {};
+  return wanted;
+}
+
+Result<Dims> SpNode::result() {
+  SP_TRY(operands());
+  SP_TRY(readExchanges());
+  return shape(in_->local);
 }
 
 Status SpNode::placements() const {
@@ -135,8 +142,9 @@ Status SpNode::check(bool local) {
     return {};
   }
   if (!local) return {};  // planned: local shapes are still the global ones
-  SP_TRY(readExchanges());
-  SP_TRY(shapes(in_->local, out_->local));
+  SP_ASSIGN(const Dims given, result());
+  if (out_->local != given)
+    return wrong("the result's local shape is [" + join(out_->local, ", ") + "], the blocks give [" + join(given, ", ") + "]");
   if (g_.form == Form::kLocal) SP_TRY(placements());
   return {};
 }
@@ -159,15 +167,29 @@ Result<std::string> SpNode::line() {
 
 }  // namespace
 
-Status verifySpNode(const Graph& graph, const Node& node, bool local) { return SpNode(graph, node).check(local); }
+Status verifySpNode(const Graph& graph, const Node& node, bool local) {
+  if (isStart(node.op) || node.op == sp::kWait || node.op == sp::kUnpack) return verifyPendingNode(graph, node);
+  return SpNode(graph, node).check(local);
+}
+
+Result<Dims> collectiveResult(const Graph& graph, const Node& plain) { return SpNode(graph, plain).result(); }
 
 Result<std::string> collectiveSequence(const Graph& graph) {
   std::string out;
   for (NodeId id : graph.order) {
     const Node& n = graph.node(id);
     if (!isCollective(n.op)) continue;
-    SP_ASSIGN(const std::string line, SpNode(graph, n).line());
-    out += line;
+    if (!isStart(n.op)) {
+      SP_ASSIGN(const std::string line, SpNode(graph, n).line());
+      out += line;
+      continue;
+    }
+    out += "start of " + std::to_string(partCount(n)) + "\n";
+    for (std::size_t i = 0; i < partCount(n); ++i) {
+      const Node part = partOf(n, i, graph.mesh.sizeOf("sp"));
+      SP_ASSIGN(const std::string line, SpNode(graph, part).line());
+      out += line;
+    }
   }
   return out;
 }

@@ -16,4 +16,9 @@ Error nodeError(std::string_view code, const Graph& graph, const Node& node, std
 /// and (form local) the placements of core/ir/sp_ops.h.
 Status verifySpNode(const Graph& graph, const Node& node, bool local);
 
+/// The local shape that a plain collective's blocks give. Error: verify-collective.
+Result<Dims> collectiveResult(const Graph& graph, const Node& plain);
+/// sp.X_start, sp.wait and sp.unpack by themselves: arguments, buffers, shapes.
+Status verifyPendingNode(const Graph& graph, const Node& node);
+
 }  // namespace spscope::ir

@@ -9,6 +9,7 @@
 
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
+#include "core/dist/async_collectives.h"
 #include "core/dist/nccl_loader.h"
 #include "core/session/stage.h"
 #include "core/session/train_state.h"
@@ -27,7 +28,7 @@ std::int64_t nowNs() {
 class RankObserver final : public exec::ExecutionObserver {
  public:
   explicit RankObserver(dist::RankReporter& reporter) : reporter_(reporter) {}
-  std::int64_t comm_ns = 0;
+  std::int64_t comm_ns = 0, exposed_comm_ns = 0;
 
   bool nodeBegin(int, const ir::Node& node, std::int64_t) override {
     std::array<char, 192> text;  // no allocation: this runs before every node
@@ -37,8 +38,10 @@ class RankObserver final : public exec::ExecutionObserver {
     reporter_.note({text.data(), n + 1});
     return true;
   }
-  void collective(int, const ir::Node&, std::int64_t begin_ns, std::int64_t end_ns, std::int64_t, std::int64_t) override {
-    comm_ns += end_ns - begin_ns;
+  void onCollectiveWait(const exec::CollectiveEvent&, const exec::CollectiveSpan& times) override {
+    comm_ns += times.end_ns - times.begin_ns;
+    // Blocked while it was under way; that this thread was woken late is no communication.
+    exposed_comm_ns += std::max<std::int64_t>(0, std::min(times.end_ns, times.wait_end_ns) - times.wait_begin_ns);
   }
 
  private:
@@ -53,11 +56,12 @@ Result<std::unique_ptr<dist::Collectives>> meet(const RunRequest& what, RankPlac
     reporter->collective(op, sequence, inside);
   };
   SP_ASSIGN(auto group, dist::connectGloo(place.meet));
-  if (place.transport != "nccl") return group;
+  if (place.transport != "nccl") return dist::makeAsync(std::move(group));
   dist::NcclOptions options;
   options.timeout = timeout;
   options.on_collective = place.meet.on_collective;
-  return dist::connectNccl(std::move(group), options);
+  SP_ASSIGN(auto gpus, dist::connectNccl(std::move(group), options));
+  return dist::makeAsync(std::move(gpus));
 }
 
 /// Everything in which a difference would make the ranks hang or compute something else.
@@ -167,8 +171,10 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     line.loss = step->loss;
     line.ns = (stepped - begin) + (nowNs() - update_begin);
     line.comm_ns = observer.comm_ns;
+    line.exposed_comm_ns = observer.exposed_comm_ns;
     line.gradient_norm = update.gradient_norm;
     out.figures.comm_ns += observer.comm_ns;
+    out.figures.exposed_comm_ns += observer.exposed_comm_ns;
     out.figures.last_loss = step->loss;
     out.figures.step_peak_bytes = std::max(out.figures.step_peak_bytes, step->peak_bytes);
     out.figures.peak_bytes = std::max(out.figures.peak_bytes, step->peak_bytes + state.residentBytes());

@@ -74,7 +74,7 @@ Status runHere(const RunRequest& what, const Request& request, const OnStep& on_
   if (!what.save_to.empty()) spec.cancel_grace = std::chrono::milliseconds(60'000);
   spec.cancel = request.cancel;
   out.peak_bytes.assign(static_cast<std::size_t>(spec.ranks), 0);
-  out.comm_ns = out.step_peak_bytes = out.peak_bytes;
+  out.comm_ns = out.exposed_comm_ns = out.step_peak_bytes = out.peak_bytes;
   out.last_loss.assign(out.peak_bytes.size(), 0.0);
   request.report("start ranks", 0, spec.ranks);
   SP_ASSIGN(const dist::RunOutcome run, dist::launch(spec, [&](int rank, const dist::Message& m) {
@@ -85,6 +85,7 @@ Status runHere(const RunRequest& what, const Request& request, const OnStep& on_
       out.step_peak_bytes[r] = f.step_peak_bytes;
       out.last_loss[r] = f.last_loss;
       out.comm_ns[r] = f.comm_ns;
+      out.exposed_comm_ns[r] = f.exposed_comm_ns;
     }
     if (rank != 0) return;
     if (m.kind == "figures" || m.kind == "saved") out.saved_to = m.at("saved_to");
@@ -138,6 +139,7 @@ Result<RunOutcome> runLaunched(const RunRequest& what, const Request& request, c
     out.step_peak_bytes.push_back(f.step_peak_bytes);
     out.last_loss.push_back(f.last_loss);
     out.comm_ns.push_back(f.comm_ns);
+    out.exposed_comm_ns.push_back(f.exposed_comm_ns);
   }
   out.saved_to = training->figures.saved_to;
   return out;

@@ -31,6 +31,7 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
   out.peak_bytes.assign(static_cast<std::size_t>(size), 0);
   out.step_peak_bytes = out.peak_bytes;
   out.comm_ns.assign(static_cast<std::size_t>(size), 0);
+  out.exposed_comm_ns = out.comm_ns;
   const std::int64_t first = state.stepsMade();
   for (std::int64_t i = 0; i < what.steps; ++i) {
     request.report("step", i + 1, what.steps);

@@ -35,7 +35,8 @@ dist::Message toMessage(const RunRequest& w) {
       {"batch", std::to_string(w.open.batch)}, {"dtype", w.open.dtype ? std::string(ir::longName(*w.open.dtype)) : ""},
       {"open_marks", marksText(w.open.sequence_marks)},
       {"sp", std::to_string(w.settings.sp)}, {"dp", std::to_string(w.settings.dp)}, {"device", w.settings.device},
-      {"save", w.settings.save}, {"threads", std::to_string(w.settings.threads)}, {"optimizer", w.settings.optimizer},
+      {"save", w.settings.save}, {"communication", w.settings.communication},
+      {"bucket", std::to_string(w.settings.bucket_bytes)}, {"threads", std::to_string(w.settings.threads)}, {"optimizer", w.settings.optimizer},
       {"marks", marksText(w.settings.sequence_marks)}, {"settings_seq", std::to_string(w.settings.seq)},
       {"settings_batch", std::to_string(w.settings.batch)},
       {"inputs", join(w.data.inputs, "\n")}, {"seed", std::to_string(w.data.seed)},
@@ -61,6 +62,8 @@ Result<RunRequest> runRequestFrom(const std::string& text) {
   w.settings.dp = static_cast<int>(toInt(m.at("dp")));
   w.settings.device = m.at("device");
   w.settings.save = m.at("save");
+  w.settings.communication = m.at("communication");
+  w.settings.bucket_bytes = toInt(m.at("bucket"));
   w.settings.threads = static_cast<int>(toInt(m.at("threads")));
   w.settings.optimizer = m.at("optimizer");
   w.settings.sequence_marks = marksFrom(m.at("marks"));
@@ -83,16 +86,17 @@ Result<RunRequest> runRequestFrom(const std::string& text) {
 
 dist::Message toMessage(const StepLine& s) {
   return {"step", {{"step", std::to_string(s.step)}, {"loss", formatDouble(s.loss)}, {"ns", std::to_string(s.ns)},
-                   {"comm_ns", std::to_string(s.comm_ns)}, {"norm", formatDouble(s.gradient_norm)}}};
+                   {"comm_ns", std::to_string(s.comm_ns)}, {"exposed_ns", std::to_string(s.exposed_comm_ns)}, {"norm", formatDouble(s.gradient_norm)}}};
 }
 
 StepLine stepFrom(const dist::Message& m) {
-  return {toInt(m.at("step")), toDouble(m.at("loss")), toInt(m.at("ns")), toInt(m.at("comm_ns")), toDouble(m.at("norm"))};
+  return {toInt(m.at("step")), toDouble(m.at("loss")), toInt(m.at("ns")), toInt(m.at("comm_ns")), toInt(m.at("exposed_ns")), toDouble(m.at("norm"))};
 }
 
 dist::Message toMessage(const RankFigures& f) {
   return {"figures", {{"peak_bytes", std::to_string(f.peak_bytes)}, {"step_peak_bytes", std::to_string(f.step_peak_bytes)},
-                      {"loss", formatDouble(f.last_loss)}, {"comm_ns", std::to_string(f.comm_ns)}, {"saved_to", f.saved_to}}};
+                      {"loss", formatDouble(f.last_loss)}, {"comm_ns", std::to_string(f.comm_ns)},
+                      {"exposed_ns", std::to_string(f.exposed_comm_ns)}, {"saved_to", f.saved_to}}};
 }
 
 RankFigures figuresFrom(const dist::Message& m) {
@@ -101,6 +105,7 @@ RankFigures figuresFrom(const dist::Message& m) {
   f.step_peak_bytes = toInt(m.at("step_peak_bytes"));
   f.last_loss = toDouble(m.at("loss"));
   f.comm_ns = toInt(m.at("comm_ns"));
+  f.exposed_comm_ns = toInt(m.at("exposed_ns"));
   f.saved_to = m.at("saved_to");
   return f;
 }

@@ -19,7 +19,7 @@ StepLine stepFrom(const dist::Message& message);
 struct RankFigures {
   std::int64_t peak_bytes = 0, step_peak_bytes = 0;
   double last_loss = 0.0;
-  std::int64_t comm_ns = 0;
+  std::int64_t comm_ns = 0, exposed_comm_ns = 0;
   std::string saved_to;
 };
 dist::Message toMessage(const RankFigures& figures);  ///< kind "figures"

@@ -15,19 +15,125 @@ struct Executor::Impl {
   RankState state;
   dist::Collectives* collectives;
   std::int64_t sequence = 0;  // of collectives, over all steps
+  /// What is known of a started collective until it is waited for; by Program::Impl::Exchange.
+  struct Started {
+    std::int64_t ticket = -1;  // -1: nothing to wait for
+    std::int64_t sequence = 0;
+  };
+  std::vector<Started> started;
 
-  Impl(std::shared_ptr<const Program> program, dist::Collectives* c) : state(std::move(program)), collectives(c) {}
+  Impl(std::shared_ptr<const Program> program, dist::Collectives* c)
+      : state(std::move(program)), collectives(c), started(state.program().impl().exchanges.size()) {}
 
-  Status runRedistribution(const Step& step) {
-    const Redistribution& r = state.program().impl().redistributions[static_cast<std::size_t>(step.sp)];
-    const at::Tensor& input = state.values[static_cast<std::size_t>(step.input)];
+  at::Tensor& value(ir::ValueId id) { return state.values[static_cast<std::size_t>(id)]; }
+
+  CollectiveEvent event(const Step& step, SpKind kind, std::int64_t bytes, std::int64_t number) const {
+    CollectiveEvent e;
+    e.rank = state.program().options().rank;
+    e.node = step.node;
+    e.kind = dist::collectiveName(collectiveKind(kind));
+    e.bytes = bytes;
+    e.sequence = number;
+    return e;
+  }
+
+  /// Hands the transfers to the group; the memory is kept until they are waited for, whatever becomes of the step.
+  Result<std::int64_t> hand(const std::vector<const Redistribution*>& parts, std::vector<Transfer> transfers) {
+    const SpKind kind = parts.front()->kind;
+    if (parts.front()->ranks == 1) {
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        if (kind != SpKind::kAllReduce) {
+          std::vector<Transfer> alone{transfers[i]};
+          exchangeTogether({parts[i]}, alone);
+        }
+      return std::int64_t{-1};
+    }
+    std::vector<dist::CollectivePart> list;
+    for (std::size_t i = 0; i < parts.size(); ++i) list.push_back(partOf(*parts[i], transfers[i]));
+    auto keep = std::make_shared<const std::vector<Transfer>>(std::move(transfers));
+    return collectives->start(collectiveKind(kind), std::move(list), std::move(keep));
+  }
+
+  /// A collective that is complete in itself: started and waited for.
+  Status runWhole(const Step& step, const Redistribution& r, ExecutionObserver* observer) {
+    const at::Tensor& input = value(step.input);
+    SP_TRY(checkInput(r, input));
+    if (!r.communicates()) {
+      value(step.output) = runLocal(r, input);
+      return {};
+    }
+    Transfer t = beginTransfer(r, input);
+    const bool told = observer != nullptr && r.ranks > 1;
+    CollectiveEvent e;
+    CollectiveSpan span;
+    if (told) {
+      e = event(step, r.kind, r.bytesSent(static_cast<std::int64_t>(t.receive.element_size())), sequence++);
+      observer->onCollectiveStart(e, span.wait_begin_ns = steadyNs());
+    }
+    SP_ASSIGN(const std::int64_t ticket, hand({&r}, {t}));
+    if (ticket >= 0) {
+      SP_ASSIGN(const dist::CollectiveTimes times, collectives->wait(ticket));
+      span.begin_ns = times.begin_ns;
+      span.end_ns = times.end_ns;
+    }
+    if (told) {
+      span.wait_end_ns = steadyNs();
+      observer->onCollectiveWait(e, span);
+    }
+    t.send.reset();
+    value(step.output) = unpackReceived(r, std::move(t.receive));
+    return {};
+  }
+
+  Status runStart(const Step& step, ExecutionObserver* observer) {
+    const auto index = static_cast<std::size_t>(step.start);
+    const Program::Impl::Exchange& x = state.program().impl().exchanges[index];
+    std::vector<const Redistribution*> parts;
+    std::vector<Transfer> transfers;
+    for (std::size_t i = 0; i < x.parts.size(); ++i) {
+      SP_TRY(checkInput(x.parts[i], value(x.inputs[i])));
+      transfers.push_back(beginTransfer(x.parts[i], value(x.inputs[i]), x.in_place[i] != 0));
+      parts.push_back(&x.parts[i]);
+      value(x.receives[i]) = transfers[i].receive;
+      if (!x.sends.empty()) value(x.sends[i]) = transfers[i].send;
+    }
+    Started& s = started[index];
+    s.sequence = sequence++;
+    if (observer != nullptr && parts.front()->ranks > 1)
+      observer->onCollectiveStart(event(step, parts.front()->kind, x.bytes, s.sequence), steadyNs());
+    SP_ASSIGN(s.ticket, hand(parts, std::move(transfers)));
+    return {};
+  }
+
+  Status runWait(const Step& step, ExecutionObserver* observer) {
+    const auto index = static_cast<std::size_t>(step.wait);
+    const Program::Impl::Exchange& x = state.program().impl().exchanges[index];
+    const Started& s = started[index];
+    if (s.ticket >= 0) {
+      CollectiveSpan span;
+      if (observer != nullptr) span.wait_begin_ns = steadyNs();
+      SP_ASSIGN(const dist::CollectiveTimes times, collectives->wait(s.ticket));
+      if (observer != nullptr) {
+        span.wait_end_ns = steadyNs();
+        span.begin_ns = times.begin_ns;
+        span.end_ns = times.end_ns;
+        observer->onCollectiveWait(event(step, x.parts.front().kind, x.bytes, s.sequence), span);
+      }
+    }
+    for (std::size_t i = 0; i < x.results.size(); ++i) value(x.results[i]) = received(state.program(), x, i, value(x.receives[i]));
+    return {};
+  }
+
+  Status run(const Step& step, ExecutionObserver* observer) {
+    if (step.aten()) return state.run(step);
     // c10 throws on allocation failures and the like; nothing may leave as an exception.
     try {
-      SP_ASSIGN(state.values[static_cast<std::size_t>(step.output)], redistribute(r, input, collectives));
+      if (step.start >= 0) return runStart(step, observer);
+      if (step.wait >= 0) return runWait(step, observer);
+      return runWhole(step, state.program().impl().redistributions[static_cast<std::size_t>(step.sp)], observer);
     } catch (const std::exception& e) {
       return makeError("op-failed", e.what(), Outcome::kRunFailed);
     }
-    return {};
   }
 
   Status runPlain(const CancelToken& cancel, const Step** at) {
@@ -35,10 +141,7 @@ struct Executor::Impl {
       *at = &step;
       if (cancel.cancelled()) return cancel.check();
       state.meter.setNode(step.node);  // one store: so that a peak has a name
-      if (step.sp < 0)
-        SP_TRY(state.run(step));
-      else
-        SP_TRY(runRedistribution(step));
+      SP_TRY(run(step, nullptr));
       state.freeAfter(step);
     }
     return {};
@@ -55,17 +158,7 @@ struct Executor::Impl {
       if (!observer.nodeBegin(rank, node, steadyNs()))
         return makeError("cancelled", "stopped by the observer", Outcome::kRunFailed);
       state.meter.setNode(&node);
-      if (step.sp < 0) {
-        SP_TRY(state.run(step));
-      } else {
-        const Redistribution& r = program.impl().redistributions[static_cast<std::size_t>(step.sp)];
-        const std::int64_t begin = steadyNs();
-        SP_TRY(runRedistribution(step));
-        const at::Tensor& result = state.values[static_cast<std::size_t>(step.output)];
-        if (r.communicates() && r.ranks > 1)
-          observer.collective(rank, node, begin, steadyNs(), r.bytesSent(static_cast<std::int64_t>(result.element_size())),
-                              sequence++);
-      }
+      SP_TRY(run(step, &observer));
       state.freeAfter(step);
       state.meter.setNode(nullptr);
       observer.nodeEnd(rank, node, steadyNs());

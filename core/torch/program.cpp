@@ -2,8 +2,10 @@
 #include "core/torch/program_impl.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/base/strings.h"
+#include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 
 namespace spscope::exec {
@@ -29,14 +31,36 @@ std::vector<std::int64_t> lastUses(const ir::Graph& graph) {
   return last;
 }
 
+/// A start node as the executor needs it; the results are named by its wait.
+Result<Program::Impl::Exchange> readStart(const ir::Graph& graph, const ir::Node& node, int rank, int ranks) {
+  Program::Impl::Exchange out;
+  const std::size_t parts = ir::partCount(node);
+  const bool sums = ir::plainOf(node.op) == ir::sp::kAllReduce;
+  if (parts == 0 || node.outputs.size() != (sums ? parts : 2 * parts))
+    return at(node, "sp-op", node.op.str() + ": buffers and operands do not fit");
+  for (std::size_t i = 0; i < parts; ++i) {
+    const ir::Node part = ir::partOf(node, i, ranks);
+    const ir::ValueId input = ir::useArg(part, "self");
+    SP_ASSIGN(Redistribution r, describe(part, graph.value(input).local, rank, ranks));
+    out.bytes += r.bytesSent(ir::sizeOf(graph.value(input).dtype));
+    out.parts.push_back(std::move(r));
+    out.inputs.push_back(input);
+    out.receives.push_back(node.outputs[i]);
+    if (!sums) out.sends.push_back(ir::sendOf(node, i));
+    out.in_place.push_back(graph.value(node.outputs[i]).storage != ir::kNone);
+  }
+  return out;
+}
+
 }  // namespace
 
 Program::~Program() = default;
 std::size_t Program::nodeCount() const { return impl_->steps.size(); }
 const ir::Node& Program::node(std::size_t position) const { return *impl_->steps[position].node; }
 bool Program::isCollective(std::size_t position) const {
-  const std::int32_t sp = impl_->steps[position].sp;
-  return sp >= 0 && impl_->redistributions[static_cast<std::size_t>(sp)].communicates();
+  const Impl::Step& step = impl_->steps[position];
+  const std::int32_t sp = step.sp;
+  return step.start >= 0 || (sp >= 0 && impl_->redistributions[static_cast<std::size_t>(sp)].communicates());
 }
 bool Program::hasRandomNodes() const { return impl_->random; }
 
@@ -62,6 +86,7 @@ Result<std::shared_ptr<const Program>> Program::prepare(std::shared_ptr<const ir
   for (const ir::Output& output : graph->outputs)
     if (output.value != ir::kNone) kept[static_cast<std::size_t>(output.value)] = 1;
 
+  std::map<ir::NodeId, std::int32_t> started;
   impl.steps.reserve(graph->order.size());
   for (std::size_t i = 0; i < graph->order.size(); ++i) {
     const ir::Node& node = graph->node(graph->order[i]);
@@ -69,11 +94,28 @@ Result<std::shared_ptr<const Program>> Program::prepare(std::shared_ptr<const ir
     step.node = &node;
     if (node.op == ir::sp::kRedistribute)
       return at(node, "program-invalid", "a redistribution that is not lowered to a collective");
-    if (isRedistribution(node.op)) {
+    if (ir::isStart(node.op)) {
+      SP_ASSIGN(Impl::Exchange exchange, readStart(*graph, node, options.rank, options.ranks));
+      step.start = static_cast<std::int32_t>(impl.exchanges.size());
+      started[node.id] = step.start;
+      impl.exchanges.push_back(std::move(exchange));
+    } else if (node.op == ir::sp::kWait) {
+      ir::forEachUse(node, [&](const ir::Use& use) {
+        const auto entry = started.find(graph->value(use.value).producer);
+        if (step.wait < 0 && entry != started.end()) step.wait = entry->second;
+      });
+      if (step.wait < 0) return at(node, "sp-op", "waits for what nobody has started");
+      Impl::Exchange& exchange = impl.exchanges[static_cast<std::size_t>(step.wait)];
+      if (!exchange.results.empty() || node.outputs.size() != exchange.parts.size())
+        return at(node, "sp-op", "waits a second time, or not for all operands");
+      exchange.results.assign(node.outputs.begin(), node.outputs.end());
+    } else if (isRedistribution(node.op) || node.op == ir::sp::kUnpack) {
       const ir::ValueId self = ir::useArg(node, "self");
       if (self == ir::kNone || node.outputs.size() != 1)
         return at(node, "sp-op", node.op.str() + " needs one operand and one output");
-      SP_ASSIGN(Redistribution r, describe(node, graph->value(self).local, options.rank, options.ranks));
+      SP_ASSIGN(Redistribution r, node.op == ir::sp::kUnpack
+                                      ? describeUnpack(node, graph->value(node.outputs[0]).local, options.rank, options.ranks)
+                                      : describe(node, graph->value(self).local, options.rank, options.ranks));
       step.sp = static_cast<std::int32_t>(impl.redistributions.size());
       step.input = self;
       step.output = node.outputs[0];
@@ -105,6 +147,9 @@ Result<std::shared_ptr<const Program>> Program::prepare(std::shared_ptr<const ir
     step.free_end = static_cast<std::int32_t>(impl.frees.size());
     impl.steps.push_back(std::move(step));
   }
+  for (const Impl::Exchange& exchange : impl.exchanges)
+    if (exchange.results.empty())
+      return makeError("program-invalid", "a started collective is never waited for: %" + graph->value(exchange.receives[0]).name);
   for (const ir::Output& output : graph->outputs)
     if (output.value != ir::kNone && !defined[static_cast<std::size_t>(output.value)])
       return makeError("program-invalid", "the output %" + graph->value(output.value).name + " is never computed");

@@ -109,6 +109,10 @@ Error withRank(Error error, int rank, const Program::Impl::Step* step) {
   return error;
 }
 
+at::Tensor received(const Program& program, const Program::Impl::Exchange& exchange, std::size_t i, const at::Tensor& buffer) {
+  return buffer.view(program.graph().value(exchange.results[i]).local);
+}
+
 std::int64_t steadyNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

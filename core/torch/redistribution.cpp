@@ -109,6 +109,19 @@ Result<Redistribution> describe(const ir::Node& node, const ir::Dims& input, int
   return fault(node, "is not an op that can be executed");
 }
 
+Result<Redistribution> describeUnpack(const ir::Node& node, const ir::Dims& output, int rank, int ranks) {
+  Redistribution r;
+  r.kind = SpKind::kUnpack;
+  r.rank = rank;
+  r.ranks = ranks;
+  r.input = {ir::numel(output)};
+  r.output = output;
+  SP_TRY(readDim(node, "dim", output.size(), &r.gather_dim));
+  SP_TRY(readBlocks(node, "blocks", ranks, &r.gather_blocks));
+  SP_TRY(wantSize(node, output, r.gather_dim, std::accumulate(r.gather_blocks.begin(), r.gather_blocks.end(), std::int64_t{0})));
+  return r;
+}
+
 ir::Dims Redistribution::sendPart(int peer) const {
   ir::Dims part = input;
   if (kind == SpKind::kAllToAll || kind == SpKind::kReduceScatter) part[at(scatter_dim)] = scatter_blocks[at(peer)];
@@ -117,7 +130,8 @@ ir::Dims Redistribution::sendPart(int peer) const {
 
 ir::Dims Redistribution::recvPart(int peer) const {
   ir::Dims part = output;
-  if (kind == SpKind::kAllToAll || kind == SpKind::kAllGather) part[at(gather_dim)] = gather_blocks[at(peer)];
+  if (kind == SpKind::kAllToAll || kind == SpKind::kAllGather || kind == SpKind::kUnpack)
+    part[at(gather_dim)] = gather_blocks[at(peer)];
   return part;
 }
 
@@ -139,7 +153,7 @@ bool Redistribution::packFree() const {
 }
 
 bool Redistribution::unpackFree() const {
-  if (kind == SpKind::kAllToAll || kind == SpKind::kAllGather) return outermost(output, gather_dim);
+  if (kind == SpKind::kAllToAll || kind == SpKind::kAllGather || kind == SpKind::kUnpack) return outermost(output, gather_dim);
   return true;
 }
 

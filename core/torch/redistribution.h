@@ -16,21 +16,21 @@
 
 namespace spscope::exec {
 
-enum class SpKind : std::uint8_t { kVary, kSlice, kAllReduce, kAllGather, kReduceScatter, kAllToAll };
+enum class SpKind : std::uint8_t { kVary, kSlice, kUnpack, kAllReduce, kAllGather, kReduceScatter, kAllToAll };
 
 /// One sp.* node as `rank` of `ranks` sees it. Shapes are local ones.
 struct Redistribution {
   SpKind kind = SpKind::kVary;
   int rank = 0;
   int ranks = 1;
-  std::int64_t gather_dim = 0;   ///< all_to_all, all_gather: becomes whole
+  std::int64_t gather_dim = 0;   ///< all_to_all, all_gather, unpack: becomes whole
   std::int64_t scatter_dim = 0;  ///< all_to_all, slice, reduce_scatter: becomes this rank's block
   ir::Dims gather_blocks;        ///< one per rank
   ir::Dims scatter_blocks;
   ir::Dims input;                ///< shape before, on this rank
   ir::Dims output;               ///< shape after, on this rank
 
-  bool communicates() const { return kind != SpKind::kVary && kind != SpKind::kSlice; }
+  bool communicates() const { return kind >= SpKind::kAllReduce; }
   /// Elements that go to, and come from, each rank (all_to_all, all_gather, reduce_scatter); sums give the buffers.
   ir::Dims sendCounts() const;
   ir::Dims recvCounts() const;
@@ -49,5 +49,7 @@ bool isRedistribution(Symbol op);
 /// Reads an sp.* node for `rank`. `input` is the operand's local shape on that rank. Errors "sp-op" (a block list does not
 /// have one entry per rank, does not sum to the dimension, a dimension is out of range, or the shape does not fit).
 Result<Redistribution> describe(const ir::Node& node, const ir::Dims& input, int rank, int ranks);
+/// An sp.unpack node whose result has the shape `output` on that rank.
+Result<Redistribution> describeUnpack(const ir::Node& node, const ir::Dims& output, int rank, int ranks);
 
 }  // namespace spscope::exec

@@ -60,6 +60,7 @@ at::Tensor unpackReceived(const Redistribution& r, at::Tensor received) {
 }
 
 at::Tensor runLocal(const Redistribution& r, const at::Tensor& input) {
+  if (r.kind == SpKind::kUnpack) return unpackReceived(r, input);
   if (r.kind != SpKind::kSlice) return input;
   const ir::Dims offsets = ir::offsetsOf(r.scatter_blocks);
   return input.narrow(r.scatter_dim, offsets[static_cast<std::size_t>(r.rank)],
@@ -67,42 +68,81 @@ at::Tensor runLocal(const Redistribution& r, const at::Tensor& input) {
       .contiguous();
 }
 
-void moveFlat(at::Tensor& dst, std::int64_t begin, const at::Tensor& src, std::int64_t from, std::int64_t count,
-              bool add) {
-  if (count == 0) return;
-  at::Tensor target = dst.narrow(0, begin, count);
-  const at::Tensor source = src.narrow(0, from, count);
-  if (add)
-    target.add_(source);
-  else
-    target.copy_(source);
+Transfer beginTransfer(const Redistribution& r, const at::Tensor& input, bool in_place) {
+  Transfer t;
+  if (r.kind != SpKind::kAllReduce) {
+    t.send = packForSend(r, input);
+    t.receive = makeReceiveBuffer(r, input);
+  } else if (in_place && input.is_contiguous()) {
+    t.receive = input;
+  } else {  // the operand keeps its value
+    t.receive = emptyLike(r.input, input);
+    t.receive.copy_(input);
+  }
+  return t;
 }
 
-Result<at::Tensor> redistribute(const Redistribution& r, const at::Tensor& input, dist::Collectives* collectives) {
-  SP_TRY(checkInput(r, input));
-  if (!r.communicates()) return runLocal(r, input);
-  if (r.kind == SpKind::kAllReduce) {
-    // A copy even on one rank: the operand keeps its value.
-    at::Tensor result = emptyLike(r.input, input);
-    result.copy_(input);
-    if (r.ranks > 1) SP_TRY(collectives->allReduceSum(bufferOf(result)));
-    return result;
+dist::CollectiveKind collectiveKind(SpKind kind) {
+  switch (kind) {
+    case SpKind::kAllToAll: return dist::CollectiveKind::kAllToAll;
+    case SpKind::kAllGather: return dist::CollectiveKind::kAllGather;
+    case SpKind::kReduceScatter: return dist::CollectiveKind::kReduceScatter;
+    default: return dist::CollectiveKind::kAllReduce;
   }
-  at::Tensor send = packForSend(r, input);
-  at::Tensor recv = makeReceiveBuffer(r, input);
-  if (r.ranks == 1) {
-    recv.copy_(send);
-  } else {
-    const ir::Dims sends = r.sendCounts();
-    const ir::Dims recvs = r.recvCounts();
-    switch (r.kind) {
-      case SpKind::kAllToAll: SP_TRY(collectives->allToAll(bufferOf(send), sends, bufferOf(recv), recvs)); break;
-      case SpKind::kAllGather: SP_TRY(collectives->allGather(bufferOf(send), bufferOf(recv), recvs)); break;
-      default: SP_TRY(collectives->reduceScatterSum(bufferOf(send), bufferOf(recv), sends)); break;
+}
+
+dist::CollectivePart partOf(const Redistribution& r, const Transfer& t) {
+  dist::CollectivePart part;
+  part.recv = bufferOf(t.receive);
+  if (r.kind == SpKind::kAllReduce) return part;
+  part.send = bufferOf(t.send);
+  if (r.kind != SpKind::kAllGather) part.send_counts = r.sendCounts();
+  if (r.kind != SpKind::kReduceScatter) part.recv_counts = r.recvCounts();
+  return part;
+}
+
+namespace {
+
+/// out = sum over the ranks of what each has from its `begins` on, in rank order.
+at::Tensor sumInOrder(const std::vector<at::Tensor>& from, const ir::Dims& begins, std::int64_t count) {
+  at::Tensor sum = from[0].narrow(0, begins[0], count).clone();
+  for (std::size_t r = 1; r < from.size(); ++r) sum.add_(from[r].narrow(0, begins[r], count));
+  return sum;
+}
+
+}  // namespace
+
+void exchangeTogether(const std::vector<const Redistribution*>& descriptions, std::vector<Transfer>& transfers) {
+  const std::size_t ranks = transfers.size();
+  const SpKind kind = descriptions.front()->kind;
+  if (kind == SpKind::kAllReduce) {
+    std::vector<at::Tensor> flat;
+    for (const Transfer& t : transfers) flat.push_back(t.receive.view({-1}));
+    const at::Tensor sum = sumInOrder(flat, ir::Dims(ranks, 0), flat.front().numel());
+    for (at::Tensor& f : flat) f.copy_(sum);
+    return;
+  }
+  std::vector<at::Tensor> send;
+  std::vector<ir::Dims> send_at;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    send.push_back(transfers[r].send);
+    send_at.push_back(ir::offsetsOf(descriptions[r]->sendCounts()));
+  }
+  for (std::size_t to = 0; to < ranks; ++to) {
+    at::Tensor& receive = transfers[to].receive;
+    if (kind == SpKind::kReduceScatter) {
+      ir::Dims begins;
+      for (std::size_t from = 0; from < ranks; ++from) begins.push_back(send_at[from][to]);
+      receive.copy_(sumInOrder(send, begins, receive.numel()));
+      continue;
     }
+    const ir::Dims counts = descriptions[to]->recvCounts();
+    const ir::Dims recv_at = ir::offsetsOf(counts);
+    for (std::size_t from = 0; from < ranks; ++from)
+      if (counts[from] > 0)
+        receive.narrow(0, recv_at[from], counts[from])
+            .copy_(send[from].narrow(0, kind == SpKind::kAllGather ? 0 : send_at[from][to], counts[from]));
   }
-  send.reset();
-  return unpackReceived(r, std::move(recv));
 }
 
 }  // namespace spscope::exec

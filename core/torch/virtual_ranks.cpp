@@ -4,6 +4,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+
 #include "core/base/strings.h"
 #include "core/torch/rank_state.h"
 #include "core/torch/redistribution_impl.h"
@@ -21,6 +23,16 @@ struct VirtualRanks::Impl {
   StepOptions options;
   std::int64_t sequence = 0;
   bool running = false;
+  /// A started collective of all ranks, by exchange. Nothing moves before the first rank waits for it: so a program that
+  /// touches a buffer too early is wrong here as it would be with real ranks.
+  struct Started {
+    std::vector<std::vector<Transfer>> parts;  ///< by part, then by rank
+    bool moved = false;
+    std::int64_t sequence = 0;
+    CollectiveSpan span;
+  };
+  std::vector<Started> started;
+  MemoryMeter spare;  ///< counts what belongs to no rank
 
   RankState& state(int rank) { return *states[static_cast<std::size_t>(rank)]; }
   int ranks() const { return static_cast<int>(states.size()); }
@@ -28,12 +40,18 @@ struct VirtualRanks::Impl {
   bool ended(int rank) { return position(rank) >= state(rank).program().nodeCount(); }
   const Step& step(int rank) { return state(rank).program().impl().steps[position(rank)]; }
   const ir::Node& node(int rank) { return state(rank).program().node(position(rank)); }
+  const Program::Impl::Exchange& exchange(int rank, std::int32_t index) {
+    return state(rank).program().impl().exchanges[static_cast<std::size_t>(index)];
+  }
+  at::Tensor& value(int rank, ir::ValueId id) { return state(rank).values[static_cast<std::size_t>(id)]; }
   const Redistribution* redistribution(int rank) {
     const Step& s = step(rank);
     return s.sp < 0 ? nullptr : &state(rank).program().impl().redistributions[static_cast<std::size_t>(s.sp)];
   }
   bool meets(int rank) {  // the next node needs the other ranks
-    const Redistribution* r = ended(rank) ? nullptr : redistribution(rank);
+    if (ended(rank)) return false;
+    if (step(rank).start >= 0) return true;
+    const Redistribution* r = redistribution(rank);
     return r != nullptr && r->communicates();
   }
 
@@ -43,6 +61,7 @@ struct VirtualRanks::Impl {
       s->meter.setObserver(nullptr, 0);
       s->dropValues();
     }
+    for (Started& s : started) s = {};
     running = false;
   }
 
@@ -60,6 +79,16 @@ struct VirtualRanks::Impl {
     options.observer->nodeEnd(rank, node(rank), steadyNs());
   }
 
+  Status runNode(int rank) {
+    const Step& s = step(rank);
+    if (s.aten()) return state(rank).run(s);
+    if (s.wait >= 0) return runWait(rank);
+    const at::Tensor& input = value(rank, s.input);
+    SP_TRY(checkInput(*redistribution(rank), input));
+    value(rank, s.output) = runLocal(*redistribution(rank), input);
+    return {};
+  }
+
   /// One node of one rank that needs no other. Random ops draw from a generator of the rank's own, so that equal ops
   /// draw equal numbers, as where each rank is a process with the same seed.
   Status runAlone(int rank) {
@@ -70,16 +99,10 @@ struct VirtualRanks::Impl {
     const MeterScope counting(state(rank).meter);
     Status status = nodeBegins(rank);
     if (status) {
-      if (const Redistribution* r = redistribution(rank)) {
-        const at::Tensor& input = state(rank).values[static_cast<std::size_t>(step(rank).input)];
-        status = checkInput(*r, input);
-        try {
-          if (status) state(rank).values[static_cast<std::size_t>(step(rank).output)] = runLocal(*r, input);
-        } catch (const std::exception& e) {
-          status = makeError("op-failed", e.what(), Outcome::kRunFailed);
-        }
-      } else {
-        status = state(rank).run(step(rank));
+      try {
+        status = runNode(rank);
+      } catch (const std::exception& e) {
+        status = makeError("op-failed", e.what(), Outcome::kRunFailed);
       }
     }
     if (!status) return withRank(std::move(status).error(), rank, &step(rank));
@@ -100,46 +123,148 @@ struct VirtualRanks::Impl {
     return {};
   }
 
-  Status runRedistribution() {
-    std::vector<const Redistribution*> descriptions;
-    std::vector<at::Tensor> inputs;
+  CollectiveEvent event(int rank, SpKind kind, std::int64_t bytes, std::int64_t number) {
+    CollectiveEvent e;
+    e.rank = rank;
+    e.node = &node(rank);
+    e.kind = dist::collectiveName(collectiveKind(kind));
+    e.bytes = bytes;
+    e.sequence = number;
+    return e;
+  }
+
+  /// Packs one operand of every rank. `parts[r]` describes it on rank r.
+  Result<std::vector<Transfer>> beginTogether(const std::vector<const Redistribution*>& parts, const std::vector<ir::ValueId>& inputs,
+                                              const std::vector<char>& in_place) {
+    std::vector<Transfer> transfers;
     for (int r = 0; r < ranks(); ++r) {
-      const Step& s = step(r);
-      descriptions.push_back(&state(r).program().impl().redistributions[static_cast<std::size_t>(s.sp)]);
-      inputs.push_back(state(r).values[static_cast<std::size_t>(s.input)]);
-      Status status = checkInput(*descriptions.back(), inputs.back());
-      if (status) status = nodeBegins(r);
-      if (!status) return withRank(std::move(status).error(), r, &s);
+      const auto i = static_cast<std::size_t>(r);
+      const MeterScope counting(state(r).meter);
+      const at::Tensor& input = value(r, inputs[i]);
+      if (auto status = checkInput(*parts[i], input); !status) return withRank(std::move(status).error(), r, &step(r));
+      transfers.push_back(beginTransfer(*parts[i], input, in_place[i] != 0));
     }
-    const std::int64_t begin = options.observer != nullptr ? steadyNs() : 0;
-    std::vector<at::Tensor> results;
+    return transfers;
+  }
+
+  /// All ranks have come to the same collective: the whole of it, or its start.
+  Status meet() {
+    const bool start = step(0).start >= 0;
+    for (int r = 0; r < ranks(); ++r)
+      if (auto status = nodeBegins(r); !status) return withRank(std::move(status).error(), r, &step(r));
+    const std::int64_t number = sequence++;
     try {
-      results = redistributeTogether(descriptions, inputs,
-                                     [&](int rank) { return std::make_unique<MeterScope>(state(rank).meter); });
+      if (auto status = start ? runStart(number) : runWhole(number); !status) return status;
     } catch (const std::exception& e) {
       return withRank(makeError("op-failed", e.what(), Outcome::kRunFailed), 0, &step(0));
     }
-    inputs.clear();
-    const std::int64_t end = options.observer != nullptr ? steadyNs() : 0;
     for (int r = 0; r < ranks(); ++r) {
       const MeterScope counting(state(r).meter);
-      const auto i = static_cast<std::size_t>(r);
-      const Step& s = step(r);
-      if (options.observer != nullptr && ranks() > 1)
-        options.observer->collective(r, node(r), begin, end,
-                                     descriptions[i]->bytesSent(static_cast<std::int64_t>(results[i].element_size())),
-                                     sequence);
-      state(r).values[static_cast<std::size_t>(s.output)] = std::move(results[i]);
-      state(r).freeAfter(s);
+      state(r).freeAfter(step(r));
       nodeEnds(r);
     }
-    ++sequence;
     for (int r = 0; r < ranks(); ++r) ++position(r);
+    return {};
+  }
+
+  Status runWhole(std::int64_t number) {
+    std::vector<const Redistribution*> parts;
+    std::vector<ir::ValueId> inputs;
+    for (int r = 0; r < ranks(); ++r) {
+      parts.push_back(redistribution(r));
+      inputs.push_back(step(r).input);
+    }
+    SP_ASSIGN(std::vector<Transfer> transfers, beginTogether(parts, inputs, std::vector<char>(inputs.size(), 0)));
+    CollectiveSpan span;
+    if (options.observer != nullptr) span.begin_ns = span.wait_begin_ns = steadyNs();
+    exchangeTogether(parts, transfers);
+    if (options.observer != nullptr) span.end_ns = span.wait_end_ns = steadyNs();
+    for (int r = 0; r < ranks(); ++r) {
+      const auto i = static_cast<std::size_t>(r);
+      const MeterScope counting(state(r).meter);
+      transfers[i].send.reset();
+    }
+    for (int r = 0; r < ranks(); ++r) {
+      const auto i = static_cast<std::size_t>(r);
+      const MeterScope counting(state(r).meter);
+      const auto element = static_cast<std::int64_t>(transfers[i].receive.element_size());
+      if (options.observer != nullptr && ranks() > 1) {
+        const CollectiveEvent e = event(r, parts[i]->kind, parts[i]->bytesSent(element), number);
+        options.observer->onCollectiveStart(e, span.begin_ns);
+        options.observer->onCollectiveWait(e, span);
+      }
+      value(r, step(r).output) = unpackReceived(*parts[i], std::move(transfers[i].receive));
+    }
+    return {};
+  }
+
+  Status runStart(std::int64_t number) {
+    Started& s = started[static_cast<std::size_t>(step(0).start)];
+    s = {};
+    s.sequence = number;
+    const std::size_t count = exchange(0, step(0).start).parts.size();
+    for (std::size_t p = 0; p < count; ++p) {
+      std::vector<const Redistribution*> parts;
+      std::vector<ir::ValueId> inputs;
+      std::vector<char> in_place;
+      for (int r = 0; r < ranks(); ++r) {
+        const Program::Impl::Exchange& x = exchange(r, step(r).start);
+        parts.push_back(&x.parts[p]);
+        inputs.push_back(x.inputs[p]);
+        in_place.push_back(x.in_place[p]);
+      }
+      SP_ASSIGN(std::vector<Transfer> transfers, beginTogether(parts, inputs, in_place));
+      for (int r = 0; r < ranks(); ++r) {
+        const Program::Impl::Exchange& x = exchange(r, step(r).start);
+        value(r, x.receives[p]) = transfers[static_cast<std::size_t>(r)].receive;
+        if (!x.sends.empty()) value(r, x.sends[p]) = transfers[static_cast<std::size_t>(r)].send;
+      }
+      s.parts.push_back(std::move(transfers));
+    }
+    if (options.observer != nullptr && ranks() > 1) {
+      s.span.begin_ns = steadyNs();
+      for (int r = 0; r < ranks(); ++r) {
+        const Program::Impl::Exchange& x = exchange(r, step(r).start);
+        options.observer->onCollectiveStart(event(r, x.parts[0].kind, x.bytes, number), s.span.begin_ns);
+      }
+    }
+    return {};
+  }
+
+  /// The first rank that waits moves the data of all. Exchanges have the same number on every rank: all ranks start the
+  /// same ones in the same order.
+  Status runWait(int rank) {
+    const std::int32_t index = step(rank).wait;
+    Started& s = started[static_cast<std::size_t>(index)];
+    const Program::Impl::Exchange& x = exchange(rank, index);
+    if (options.observer != nullptr) s.span.wait_begin_ns = steadyNs();
+    if (!s.moved) {
+      const MeterScope nobody(spare);
+      for (std::size_t p = 0; p < s.parts.size(); ++p) {
+        std::vector<const Redistribution*> parts;
+        for (int r = 0; r < ranks(); ++r) parts.push_back(&exchange(r, index).parts[p]);
+        exchangeTogether(parts, s.parts[p]);
+      }
+      s.moved = true;
+      if (options.observer != nullptr) s.span.end_ns = steadyNs();
+    }
+    if (options.observer != nullptr && ranks() > 1) {
+      s.span.wait_end_ns = steadyNs();
+      options.observer->onCollectiveWait(event(rank, x.parts[0].kind, x.bytes, s.sequence), s.span);
+    }
+    for (std::size_t i = 0; i < x.results.size(); ++i)
+      value(rank, x.results[i]) = received(state(rank).program(), x, i, value(rank, x.receives[i]));
+    for (auto& part : s.parts) part[static_cast<std::size_t>(rank)] = {};
     return {};
   }
 };
 
 namespace {
+
+bool sameMove(const Redistribution& x, const Redistribution& y) {
+  return x.gather_dim == y.gather_dim && x.scatter_dim == y.scatter_dim && x.gather_blocks == y.gather_blocks &&
+         x.scatter_blocks == y.scatter_blocks;
+}
 
 /// Ranks with other local shapes may run other nodes in between; what they exchange must be the same, in the same order.
 Status sameCollectives(const Program& first, const Program& p) {
@@ -149,17 +274,19 @@ Status sameCollectives(const Program& first, const Program& p) {
       if (program.isCollective(i)) out.push_back(i);
     return out;
   };
+  const auto movesOf = [](const Program& program, std::size_t position) {
+    const Step& step = program.impl().steps[position];
+    if (step.start >= 0) return program.impl().exchanges[static_cast<std::size_t>(step.start)].parts;
+    return std::vector<Redistribution>{program.impl().redistributions[static_cast<std::size_t>(step.sp)]};
+  };
   const auto a = collectives(first), b = collectives(p);
   for (std::size_t k = 0; k < std::max(a.size(), b.size()); ++k) {
     const char* reason = nullptr;
     if (k >= a.size() || k >= b.size() || first.node(a[k]).op != p.node(b[k]).op) {
       reason = "is another one";
     } else {
-      const Redistribution& x = first.impl().redistributions[static_cast<std::size_t>(first.impl().steps[a[k]].sp)];
-      const Redistribution& y = p.impl().redistributions[static_cast<std::size_t>(p.impl().steps[b[k]].sp)];
-      if (x.gather_dim == y.gather_dim && x.scatter_dim == y.scatter_dim && x.gather_blocks == y.gather_blocks &&
-          x.scatter_blocks == y.scatter_blocks)
-        continue;
+      const auto x = movesOf(first, a[k]), y = movesOf(p, b[k]);
+      if (x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), sameMove)) continue;
       reason = "has other dimensions or blocks";
     }
     Error error = makeError("rank-programs-differ", strf("collective %zu %s on rank %d than on rank 0", k, reason, p.options().rank));
@@ -189,6 +316,7 @@ Result<VirtualRanks> VirtualRanks::create(std::vector<std::shared_ptr<const Prog
     SP_TRY(sameCollectives(*programs.front(), p));
   }
   all.impl_->positions.assign(programs.size(), 0);
+  all.impl_->started.resize(programs.front()->impl().exchanges.size());
   for (auto& program : programs) all.impl_->states.push_back(std::make_unique<RankState>(std::move(program)));
   return all;
 }
@@ -250,7 +378,7 @@ Status VirtualRanks::stepNode() {
   }
   if (status && !alone) {
     status = impl_->checkMeeting();
-    if (status) status = impl_->runRedistribution();
+    if (status) status = impl_->meet();
   }
   if (!status) impl_->stop();
   return status;

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 
 namespace spscope::passes {
@@ -10,6 +11,11 @@ namespace spscope::passes {
 std::int64_t sentBytes(const ir::Graph& graph, const ir::Node& node) {
   if (!ir::isCollective(node.op)) return 0;
   const std::int64_t ranks = graph.mesh.sizeOf("sp");
+  if (ir::isStart(node.op)) {
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < ir::partCount(node); ++i) bytes += sentBytes(graph, ir::partOf(node, i, static_cast<int>(ranks)));
+    return bytes;
+  }
   const ir::ValueId in = ir::useArg(node, "self");
   if (ranks < 2 || in == ir::kNone || node.outputs.empty() || node.outputs[0] == ir::kNone) return 0;
   const std::int64_t element = ir::sizeOf(graph.value(in).dtype);
@@ -28,14 +34,15 @@ std::int64_t sentBytes(const ir::Graph& graph, const ir::Node& node) {
   return operand / whole * (whole - (*blocks)[static_cast<std::size_t>(graph.rank)]) * element;
 }
 
-std::vector<CollectiveTotal> collectiveTotals(const ir::Graph& graph) {
+std::vector<CollectiveTotal> collectiveTotals(const ir::Graph& graph, bool fused) {
   std::map<std::string, CollectiveTotal> by_kind;
   if (graph.form != ir::Form::kLocal && graph.form != ir::Form::kJoint) return {};
   for (ir::NodeId id : graph.order) {
     const ir::Node& n = graph.node(id);
     if (!ir::isCollective(n.op)) continue;
-    CollectiveTotal& total = by_kind[std::string(ir::baseName(n.op))];
-    ++total.count;
+    const bool start = ir::isStart(n.op);
+    CollectiveTotal& total = by_kind[std::string(ir::baseName(start ? ir::plainOf(n.op) : n.op))];
+    total.count += start && !fused ? static_cast<std::int64_t>(ir::partCount(n)) : 1;
     total.bytes += sentBytes(graph, n);
   }
   std::vector<CollectiveTotal> out;

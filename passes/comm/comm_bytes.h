@@ -21,8 +21,9 @@ struct CollectiveTotal {
   std::int64_t count = 0;
   std::int64_t bytes = 0;
 };
-/// By kind, in alphabetical order; kinds that do not occur are absent.
-std::vector<CollectiveTotal> collectiveTotals(const ir::Graph& graph);
+/// By kind, in alphabetical order; kinds that do not occur are absent. Each operand of a collective that carries several
+/// counts as the collective that it was before; `fused`: as one with the others.
+std::vector<CollectiveTotal> collectiveTotals(const ir::Graph& graph, bool fused = false);
 /// Sum over all collectives; 0 in graphs that are not local yet.
 std::int64_t totalSentBytes(const ir::Graph& graph);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "passes/memory/replay_plan.h"
 #include "passes/pass.h"
@@ -33,7 +34,8 @@ std::string_view memoryClassName(MemoryClass memory_class) {
 std::int64_t packingBytes(const ir::Graph& graph, const ir::Node& node) {
   static const Symbol kSelf{"self"}, kDim{"dim"}, kGatherDim{"gather_dim"}, kScatterDim{"scatter_dim"};
   // all_reduce reduces in place in its result, which is a copy of the operand: nothing beyond it.
-  if (!ir::isCollective(node.op) || node.op == ir::sp::kAllReduce || node.outputs.empty()) return 0;
+  // The buffers of a started collective are values of the graph.
+  if (!ir::isCollective(node.op) || node.op == ir::sp::kAllReduce || ir::isStart(node.op) || node.outputs.empty()) return 0;
   const ir::ValueId self = ir::useArg(node, kSelf);
   if (self == ir::kNone || node.outputs[0] == ir::kNone) return 0;
   const ir::Value& in = graph.value(self);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/ir/sp_ops.h"
+
 namespace spscope::passes {
 namespace {
 
@@ -56,6 +58,9 @@ bool isViewOfRemade(const StepModel& model, const Decisions& decisions, const St
     if (decisions[at(model.storageOf(out))] != Decision::kRecompute || model.storageAt(out).output) return false;
   return true;
 }
+
+/// Its results are communication buffers where they are not kept for the backward.
+bool communicates(Symbol op) { return ir::isCollective(op) || op == ir::sp::kUnpack; }
 
 }  // namespace
 
@@ -164,7 +169,7 @@ MemoryCurve curveOf(const StepModel& model, const Plan& plan, const Decisions& d
     } else if (storage.forward && (crosses[s] || storage.output)) {
       memory_class = MemoryClass::kActivations;
       curve.saved_bytes += storage.bytes;
-    } else if (storage.producer >= 0 && ir::isCollective(model.graph().node(model.nodes[at(storage.producer)].id).op)) {
+    } else if (storage.producer >= 0 && communicates(model.graph().node(model.nodes[at(storage.producer)].id).op)) {
       memory_class = MemoryClass::kCommunication;
     }
   }

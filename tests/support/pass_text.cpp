@@ -66,6 +66,8 @@ Result<RunLine> runLineOf(const std::vector<std::string>& words) {
     else if (key == "rank") out.rank = std::stoi(value);
     else if (key == "device") s.device = value;
     else if (key == "save") s.save = value;
+    else if (key == "communication") s.communication = value;
+    else if (key == "bucket") s.bucket_bytes = std::stoll(value);
     else if (key == "ignore") out.ignored.push_back(value);
     else if (key == "mark") s.sequence_marks.emplace_back(value.substr(0, value.find(':')), std::stoi(value.substr(value.find(':') + 1)));
     else return makeError("text-syntax", "unknown setting " + words[i]);

@@ -228,7 +228,7 @@ TEST(Memory, AMeterForgetsBlocksFromBeforeItsMark) {
 }
 
 struct Recorder : ExecutionObserver {
-  std::vector<std::string> begun, ended, collectives;
+  std::vector<std::string> begun, ended, collectives, waits;
   std::map<std::string, std::int64_t> allocated;
   std::int64_t live = 0, steps = 0, sent = 0, last = 0, stop_after = -1;
   bool ordered = true;
@@ -250,9 +250,16 @@ struct Recorder : ExecutionObserver {
     time(ns);
     ended.push_back(node.name);
   }
-  void collective(int rank, const ir::Node& node, std::int64_t, std::int64_t, std::int64_t bytes, std::int64_t seq) override {
-    collectives.push_back(node.name + "@" + std::to_string(rank) + "#" + std::to_string(seq));
-    sent += bytes;
+  void onCollectiveStart(const CollectiveEvent& e, std::int64_t ns) override {
+    time(ns);
+    collectives.push_back(e.node->name + "@" + std::to_string(e.rank) + "#" + std::to_string(e.sequence));
+    sent += e.bytes;
+  }
+  void onCollectiveWait(const CollectiveEvent& e, const CollectiveSpan& times) override {
+    time(times.wait_begin_ns);
+    time(times.wait_end_ns);
+    EXPECT_LE(times.begin_ns, times.end_ns);
+    waits.push_back(e.node->name + "@" + std::to_string(e.rank) + "#" + std::to_string(e.sequence));
   }
   void allocation(int, const ir::Node* node, std::int64_t bytes, std::int64_t now, std::int64_t ns) override {
     time(ns);
@@ -346,6 +353,7 @@ TEST(VirtualRanks, SumPartsInTheSameOrderOnEveryRank) {
     EXPECT_EQ(*(*results)[r].outputs.scalar(names[1]), parts[r]);  // the operand keeps its value
   }
   EXPECT_EQ(recorder.collectives.size(), 3u);
+  EXPECT_EQ(recorder.waits, recorder.collectives);  // blocking ones: started and waited for by one node
   EXPECT_EQ(recorder.begun.size(), 12u);
 }
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/comm/simplify_joint.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/ir/sp_ops.h"
+#include "passes/rewriter.h"
+#include "passes/training/sync_gradients.h"
+
+namespace spscope::passes {
+namespace {
+
+using ir::kNone;
+using ir::Node;
+using ir::ValueId;
+
+const Symbol kSelf("self");
+
+class Simplifier {
+ public:
+  Simplifier(ir::Graph& graph, const PassContext& context)
+      : graph_(graph), context_(context), varying_(rankVarying(graph)), is_output_(graph.valueCount(), false) {
+    for (const ir::Output& output : graph.outputs)
+      if (output.value != kNone) is_output_[static_cast<std::size_t>(output.value)] = true;
+  }
+
+  bool run() {
+    Rewriter rw(graph_, "simplify-joint");
+    for (const ir::NodeId id : rw.program()) {
+      rw.visit(id);
+      for (const ValueId out : graph_.node(id).outputs) {
+        if (out == kNone) continue;
+        const auto moved = owner_of_.find(graph_.value(out).storage);
+        if (moved != owner_of_.end()) graph_.value(out).storage = moved->second;
+      }
+      const char* reason = nullptr;
+      const ValueId same = sameAs(graph_.node(id), &reason);
+      if (same != kNone) {
+        const ValueId out = graph_.node(id).outputs[0];
+        const ir::Value& v = graph_.value(same);
+        owner_of_[out] = v.storage == kNone ? same : v.storage;
+        rw.replace(out, same);
+        context_.count(reason);
+      } else if (skipView(id)) {
+        context_.count("views");
+        rw.keepChanged(id);
+      } else {
+        rw.keep(id);
+      }
+    }
+    return rw.finish();
+  }
+
+ private:
+  const Node* producerOf(ValueId v) const {
+    const ir::NodeId id = v == kNone ? kNone : graph_.value(v).producer;
+    return id == kNone ? nullptr : &graph_.node(id);
+  }
+  bool contiguous(ValueId v) const {
+    return context_.services != nullptr ? context_.services->isContiguous(graph_, v) : graph_.value(v).storage == kNone;
+  }
+  static bool sameArg(const Node& a, Symbol x, const Node& b, Symbol y) {
+    const ir::Attribute *p = a.find(x), *q = b.find(y);
+    return p != nullptr && q != nullptr && *p == *q;
+  }
+
+  /// The value that the node's only result equals, in the same layout; kNone where there is none.
+  ValueId sameAs(const Node& n, const char** reason) const {
+    const ValueId self = ir::useArg(n, kSelf);
+    if (self == kNone || n.outputs.size() != 1 || n.outputs[0] == kNone || n.must_save) return kNone;
+    if (is_output_[static_cast<std::size_t>(n.outputs[0])]) return kNone;
+    const ir::Value& in = graph_.value(self);
+    const ir::Value& out = graph_.value(n.outputs[0]);
+    ValueId same = kNone;
+    if (n.op.str().rfind("sp.", 0) == 0) {
+      *reason = n.op == ir::sp::kVary ? "varies" : "exchanges";
+      same = n.op == ir::sp::kVary ? self : undone(n, self);
+    } else {
+      const std::string_view base = ir::baseName(n.op);
+      *reason = base == "clone" || base == "_to_copy" ? "copies" : "views";
+      if (base == "clone" || base == "_to_copy")
+        same = in.dtype == out.dtype && contiguous(self) && keepsFormat(n) ? self : kNone;
+      else if (base == "alias" || base == "detach")
+        same = self;
+      else if (base == "view" || base == "_unsafe_view" || base == "expand")
+        same = in.local == out.local && in.dtype == out.dtype ? self : kNone;
+      else
+        same = turnedBack(n, base, self);
+    }
+    if (same == kNone || graph_.value(same).dtype != out.dtype || graph_.value(same).local != out.local) return kNone;
+    return same;
+  }
+
+  static bool keepsFormat(const Node& n) {
+    const ir::Attribute* format = n.find("memory_format");
+    const auto* code = format != nullptr ? std::get_if<ir::MemoryFormat>(format) : nullptr;
+    return code == nullptr || *code == ir::MemoryFormat::kContiguous || *code == ir::MemoryFormat::kPreserve;
+  }
+
+  /// What stood before the exchange that this one undoes.
+  ValueId undone(const Node& n, ValueId self) const {
+    const Node* first = producerOf(self);
+    if (first == nullptr) return kNone;
+    const ValueId before = ir::useArg(*first, kSelf);
+    if (n.op == ir::sp::kAllToAll && first->op == ir::sp::kAllToAll) {
+      const bool inverse = sameArg(n, "gather_dim", *first, "scatter_dim") && sameArg(n, "gather_blocks", *first, "scatter_blocks") &&
+                           sameArg(n, "scatter_dim", *first, "gather_dim") && sameArg(n, "scatter_blocks", *first, "gather_blocks");
+      return inverse ? before : kNone;
+    }
+    const bool gather_slice = n.op == ir::sp::kSlice && first->op == ir::sp::kAllGather;
+    const bool slice_gather = n.op == ir::sp::kAllGather && first->op == ir::sp::kSlice && before != kNone &&
+                              !varying_[static_cast<std::size_t>(before)];
+    if (!gather_slice && !slice_gather) return kNone;
+    return sameArg(n, "dim", *first, "dim") && sameArg(n, "blocks", *first, "blocks") ? before : kNone;
+  }
+
+  ValueId turnedBack(const Node& n, std::string_view base, ValueId self) const {
+    const Node* first = producerOf(self);
+    if (first == nullptr || ir::baseName(first->op) != base) return kNone;
+    const ValueId before = ir::useArg(*first, kSelf);
+    const auto rank = static_cast<std::int64_t>(graph_.value(self).local.size());
+    if (base == "t") return before;
+    if (base == "transpose") {
+      const auto dims = [&](const Node& t) {
+        const std::int64_t a = ir::intArg(t, "dim0", 0), b = ir::intArg(t, "dim1", 1);
+        return std::minmax({a < 0 ? a + rank : a, b < 0 ? b + rank : b});
+      };
+      const auto x = dims(n), y = dims(*first);
+      return x == y ? before : kNone;
+    }
+    if (base != "permute") return kNone;
+    const auto outer = ir::intListArg(n, "dims"), inner = ir::intListArg(*first, "dims");
+    if (!outer || !inner || outer->size() != inner->size()) return kNone;
+    for (std::size_t i = 0; i < outer->size(); ++i) {
+      const std::int64_t through = (*outer)[i] < 0 ? (*outer)[i] + rank : (*outer)[i];
+      const std::int64_t from = (*inner)[static_cast<std::size_t>(through)];
+      if ((from < 0 ? from + rank : from) != static_cast<std::int64_t>(i)) return kNone;
+    }
+    return before;
+  }
+
+  /// view(view(x)): reads x where any view of x is one.
+  bool skipView(ir::NodeId id) {
+    Node& n = graph_.node(id);
+    const auto isView = [](const Node& v) { return ir::baseName(v.op) == "view" || ir::baseName(v.op) == "_unsafe_view"; };
+    if (!isView(n) || n.must_save || n.outputs[0] == kNone || graph_.value(n.outputs[0]).storage == kNone) return false;
+    const Node* first = producerOf(ir::useArg(n, kSelf));
+    if (first == nullptr || !isView(*first) || first->must_save) return false;
+    const ValueId before = ir::useArg(*first, kSelf);
+    if (before == kNone || graph_.value(before).dtype != graph_.value(n.outputs[0]).dtype || !contiguous(before)) return false;
+    n.set(kSelf, ir::Use{before});
+    return true;
+  }
+
+  ir::Graph& graph_;
+  const PassContext& context_;
+  const std::vector<bool> varying_;
+  std::vector<bool> is_output_;
+  std::unordered_map<ValueId, ValueId> owner_of_;  ///< of storages that went: whose they are now
+};
+
+}  // namespace
+
+Pass simplifyJointPass() {
+  return {{"simplify-joint",
+           "Remove exchanges that undo each other, copies of what lies right already, and views of views",
+           {{"exchanges", "exchanges that undid each other"},
+            {"copies", "copies that changed neither type nor layout"},
+            {"views", "views that went or were shortened"},
+            {"varies", "marks for autograd that are not needed any more"}},
+           ir::Form::kJoint,
+           ir::Form::kJoint},
+          [](const ir::Graph&, const PassContext&) { return Status{}; },
+          [](ir::Graph& graph, const PassContext& context) -> Result<bool> { return Simplifier(graph, context).run(); }};
+}
+
+}  // namespace spscope::passes
