@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by ./run, in the repository's root: makes the machine ready and builds a preset.
-# Expects $ui (ON|OFF). What is already done costs milliseconds: packages are asked for by name; torch and the
+# Expects $ui (ON|OFF), and $bench=ON for ./run bench. What is already done costs milliseconds: packages are asked for by name; torch and the
 # configuration leave a stamp that holds the hash of what they were made from.
 
 packages=(g++ cmake ninja-build ccache python3-venv
@@ -8,6 +8,11 @@ packages=(g++ cmake ninja-build ccache python3-venv
   libsqlite3-dev zlib1g-dev
   libgloo-dev # for its headers: libtorch brings the code
   libgtest-dev libgmock-dev)
+
+# What the fuzzers need besides: 45 MB, some seconds.
+fuzzPackages=(clang libclang-rt-dev)
+# What ./run bench needs besides.
+benchPackages=(libbenchmark-dev)
 
 say() { printf '%s\n' "$*"; }
 die() {
@@ -149,12 +154,15 @@ setUp() {
 configure() {
   local preset=$1 torch stamp=build/$1/.configured wanted
   torch=$(torchFolder)
-  wanted="$PWD $ui $torch $(hashOf CMakePresets.json)"
+  wanted="$PWD $ui ${bench:-OFF} $torch $(hashOf CMakePresets.json)"
   [ -e "build/$preset/build.ninja" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
   # A tree that was moved or copied: CMake refuses a cache made elsewhere.
   grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "build/$preset/CMakeCache.txt" || rm -rf "build/$preset"
   local options=(--preset "$preset" "-DSPSCOPE_TORCH_DIR=$torch")
-  [ "$preset" = asan ] || [ "$preset" = tsan ] || options+=("-DSPSCOPE_UI=$ui")
+  case "$preset" in
+    asan | tsan | fuzz) ;;
+    *) options+=("-DSPSCOPE_UI=$ui" "-DSPSCOPE_BENCH=${bench:-OFF}") ;;
+  esac
   step "configuring build/$preset" cmake "${options[@]}"
   printf '%s' "$wanted" >"$stamp"
 }

@@ -28,3 +28,19 @@ testSummary() {
   say "$passed passed, $failed failed, $skipped skipped"
   [ "$failed" -eq 0 ] && [ "$ctestFailed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
+
+# runFuzzers [SECONDS] [TARGET...]: as many at a time as there are cores. Fails when one found something.
+runFuzzers() {
+  local seconds=${1:-60} targets=("${@:2}") source
+  [[ $seconds =~ ^[0-9]+$ ]] || die "how many seconds? '$seconds' is no number"
+  if [ ${#targets[@]} -eq 0 ]; then
+    for source in tests/fuzz/*_fuzzer.cpp; do
+      targets+=("$(basename "$source" _fuzzer.cpp)")
+    done
+  fi
+  for source in "${targets[@]}"; do
+    [ -e "tests/fuzz/${source}_fuzzer.cpp" ] || die "there is no fuzzer '$source'; see tests/fuzz/*_fuzzer.cpp"
+  done
+  printf '%s\0' "${targets[@]}" | xargs -0 -I{} -P "$(parallelJobs)" python3 tests/fuzz/run_fuzzer.py \
+    build/fuzz/tests/fuzz/fuzz_{} build/fuzz/tests/fuzz/found/{} tests/fuzz/corpus/{} --seconds "$seconds"
+}

@@ -159,13 +159,17 @@ Status GraphBuilder::addOperation(const RawNode& raw, Scope& scope, const Tensor
                                   const ir::LocationRef& location) {
   constexpr std::string_view kOps = "torch.ops.";
   ir::Node pending;
-  pending.op = interned(startsWith(raw.target, kOps) ? raw.target.substr(kOps.size()) : raw.target);
+  const std::string_view op = startsWith(raw.target, kOps) ? raw.target.substr(kOps.size()) : raw.target;
+  // Our own ops have arguments that everything after this relies on; only passes make them.
+  if (startsWith(op, "sp."))
+    return fail("program-corrupt", std::string(raw.target) + " is no operator that a program can hold", raw, location);
+  pending.op = interned(op);
   for (std::size_t i = 0; i < raw.inputs.size(); ++i) {
     const RawArgument& a = raw.inputs[i];
     auto value = attribute(a.whole, scope, std::string(a.name));
     if (!value) {
       Error error = std::move(value).error();
-      error.message = "argument " + error.message + " in " + std::string(raw.target);
+      error.message = makeError(error.code, "argument " + error.message + " in " + std::string(raw.target)).message;
       error.node = "%" + std::string(raw.name);
       if (location) error.source = location->source;
       return error;

@@ -447,6 +447,8 @@ Status Importer::addOutputs() {
       for (std::size_t i = 0; output.input == kNone && !user.empty() && i < model_.graph.inputs.size(); ++i)
         if (model_.graph.inputs[i].kind == InputKind::kUser && model_.graph.inputs[i].name == user)
           output.input = static_cast<int>(i);
+      if (output.input == kNone)
+        return makeError("program-corrupt", "an output of kind " + std::string(kind) + " belongs to no input");
     }
     model_.graph.outputs.push_back(output);
   }

@@ -135,6 +135,25 @@ class AttentionDescriber {
   const ir::Graph& g_;
 };
 
+/// Buffers that an output renews, or that an op writes into directly, as in a program that is not functional yet.
+std::vector<std::string> writtenBuffers(const ir::Graph& g) {
+  std::vector<bool> written(g.inputs.size(), false);
+  for (const ir::Output& o : g.outputs)
+    if (o.kind == ir::OutputKind::kBufferUpdate && o.input != kNone) written[static_cast<std::size_t>(o.input)] = true;
+  for (const NodeId id : g.order) {
+    const ir::Node& n = g.node(id);
+    const std::string_view op = ir::baseName(n.op);
+    if (op.empty() || op.back() != '_' || op.substr(0, 2) == "__") continue;
+    const ValueId self = ir::useArg(n, "self");
+    for (std::size_t i = 0; self != kNone && i < g.inputs.size(); ++i)
+      if (g.inputs[i].value == self) written[i] = true;
+  }
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < g.inputs.size(); ++i)
+    if (written[i] && g.inputs[i].kind == ir::InputKind::kBuffer) names.push_back(g.inputs[i].name);
+  return names;
+}
+
 }  // namespace
 
 Inspection inspect(const ir::Graph& graph) {
@@ -161,6 +180,7 @@ Inspection inspect(const ir::Graph& graph) {
     out.parameter_bytes += n * ir::sizeOf(dtype);
     if (in.trainable) out.trainable += n;
   }
+  out.written_buffers = writtenBuffers(graph);
   return out;
 }
 

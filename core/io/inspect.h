@@ -30,6 +30,7 @@ struct Inspection {
   std::int64_t parameters = 0;       ///< elements, tied ones once
   std::int64_t trainable = 0;        ///< of them
   std::int64_t parameter_bytes = 0;  ///< in the file's types
+  std::vector<std::string> written_buffers;  ///< buffers that the program changes (running means)
   std::string sequence_input;        ///< "" where none was found
   int sequence_dim = 0;
   std::int64_t sequence_length = 0;

@@ -390,6 +390,11 @@ Pass functionalizePass() {
                ir::Form::kGlobal,
                ir::Form::kGlobal};
   pass.checkLegal = [](const ir::Graph& graph, const PassContext&) -> Status {
+    for (const ir::Output& o : graph.outputs) {  // of a program that was exported in functional form
+      if (o.kind != ir::OutputKind::kBufferUpdate || o.input == kNone) continue;
+      const ir::Input& in = graph.inputs[static_cast<std::size_t>(o.input)];
+      if (in.kind != ir::InputKind::kBuffer) return makeError("mutates-input", "the program writes into the input " + in.name);
+    }
     if (!needsWork(graph)) return {};
     ir::Graph trial = graph;  // what can be followed is only known by following it
     SP_TRY(Functionalizer(trial).run());

@@ -37,11 +37,13 @@ def main():
         "-malloc_limit_mb=512",
         "-max_len=65536",
         "-print_final_stats=1",
-        "-verbosity=1",
         f"-artifact_prefix={crashes}/",
         str(inputs),
         str(arguments.corpus),
     ]
+    words = pathlib.Path(__file__).parent / f"{arguments.corpus.resolve().name}.dict"
+    if words.exists():
+        command.insert(1, f"-dict={words}")
     environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=0", UBSAN_OPTIONS="print_stacktrace=1")
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, errors="replace")
     executed = re.search(r"stat::number_of_executed_units:\s*(\d+)", run.stdout)

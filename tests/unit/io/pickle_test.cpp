@@ -208,7 +208,7 @@ TEST(Pickle, OtherByteOrdersAreRefused) {
   EXPECT_EQ(model.error().code, "weight-big-endian");
 }
 
-TEST(FieldCases, PT_04_old_layouts_open_with_the_values_that_torch_load_reads) {
+TEST(Pickle, PT_04_old_layouts_open_with_the_values_that_torch_load_reads) {
   for (const std::string version : {"2.6.0", "2.8.0"}) {
     SCOPED_TRACE(version);
     const std::string path = kData + "/zoo/old/torch_" + version;
