@@ -12,6 +12,7 @@
 
 #include "app/abandon.h"
 #include "app/commands/command.h"
+#include "app/help.h"
 #include "app/progress.h"
 #include "app/version.h"
 #include "core/base/log.h"
@@ -24,8 +25,11 @@ namespace spscope::app {
 namespace {
 
 struct CommonFlags {
-  std::string json, page, log_level = "warning";
+  std::string json, page, log_level = "warning", log_format = "text";
 };
+
+/// How a rank process learns how its run logs. Not for people.
+constexpr const char* kRankLog = "SPSCOPE_RANK_LOG";
 
 /// --json as it stands on the command line, for when the rest of it cannot be understood.
 std::string jsonPathIn(int argc, char** argv) {
@@ -75,19 +79,43 @@ int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc
   return report.fail(error);
 }
 
+/// The command as it can be typed again.
+std::string commandLine(int argc, char** argv) {
+  std::vector<std::string> words{"spscope"};
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%") == std::string::npos;
+    std::string quoted;
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    words.push_back(plain ? word : "'" + quoted + "'");
+  }
+  return join(words, " ");
+}
+
+/// Every option of the command that has a value, given or by default.
+std::vector<std::pair<std::string, std::string>> flagValues(const CLI::App& command) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string value = option->count() > 0 ? join(option->reduced_results(), ",") : option->get_default_str();
+    if (!value.empty() && option->get_name() != "--help") out.emplace_back(option->get_name(option->get_lnames().empty()), value + (option->count() > 0 ? "" : " (default)"));
+  }
+  return out;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"spscope: compiles a saved PyTorch training graph for sequence parallelism, proves it, runs it.", "spscope"};
-  app.set_version_flag("--version", versionText());
+  app.set_version_flag("--version", versionText(), "which version this is");
   app.require_subcommand(1);
-  app.footer("Examples:\n  spscope inspect resources/samples/llama_gqa.pt2\n  spscope verify resources/samples/llama_gqa.pt2 --sp 2 --dtype float64\n\nEvery command: spscope COMMAND --help. "
-             "Codes: spscope explain CODE.\nExit codes: 0 fine, 1 the answer is no, 2 usage, 3 refused, 4 a run failed.");
+  useManualPages(app);
+  app.get_help_ptr()->description("this page");
   auto commands = allCommands();
   CommonFlags common;
   std::vector<CLI::App*> declared;
   for (const auto& command : commands) {
     CLI::App* sub = app.add_subcommand(command->name(), command->summary());
-    sub->footer("Examples:\n" + command->examples());
     command->declare(*sub);
+    sub->option_defaults()->group("Output");
+    if (CLI::Option* help = sub->get_help_ptr()) help->description("this page")->group("Output");
     sub->add_option("--json", common.json, "write the result as one JSON object (-: to standard output)")->type_name("FILE");
     sub->add_option("--report", common.page, "write the result as a page")
         ->type_name("OUT.html|OUT.md")
@@ -95,7 +123,9 @@ int run(int argc, char** argv) {
           const bool known = path.ends_with(".html") || path.ends_with(".md");
           return known ? std::string() : "a page is written as .html or .md, not as " + path;
         });
-    sub->add_option("--log-level", common.log_level, "debug, info, warning, error or off")->capture_default_str()->type_name("L");
+    sub->add_option("--log-level", common.log_level, "what is said on standard error besides errors")->capture_default_str()->type_name("debug|info|warning|error|off");
+    sub->add_option("--log-format", common.log_format, "json: standard error holds one object a line (time, level, rank, category, code, message) and nothing else")
+        ->capture_default_str()->type_name("text|json");
     declared.push_back(sub);
   }
   try {
@@ -113,11 +143,17 @@ int run(int argc, char** argv) {
   log::Level level = log::Level::kWarning;
   if (!log::parseLevel(common.log_level, &level))
     return report.fail(makeError("usage", "--log-level " + common.log_level + " is none of debug, info, warning, error, off", Outcome::kUsage));
+  log::Format format = log::Format::kText;
+  if (!log::parseFormat(common.log_format, &format))
+    return report.fail(makeError("usage", "--log-format " + common.log_format + " is neither text nor json", Outcome::kUsage));
   log::setLevel(level);
-  ProgressLine progress;
+  log::setFormat(format);
+  ::setenv(kRankLog, log::settingsText().c_str(), 1);
+  ProgressLine progress(format == log::Format::kText);
   session::Request request;
   request.diagnostics = &report.diagnostics;
   request.progress = [&](const Progress& p) { progress.show(p); };
+  report.setAsked(commandLine(argc, argv), flagValues(*app.get_subcommands().front()));
   const session::InterruptGuard interrupt(request.cancel);
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (!declared[i]->parsed()) continue;
@@ -155,7 +191,10 @@ int main(int argc, char** argv) {
   // A reader that has seen enough (| head) ends neither a training nor the writing of --json.
   std::signal(SIGPIPE, SIG_IGN);
   // Not for people: how `run` starts this program as one of its ranks.
-  if (argc == 2 && std::strcmp(argv[1], "rank") == 0) return spscope::session::rankMain();
+  if (argc == 2 && std::strcmp(argv[1], "rank") == 0) {
+    if (const char* log = std::getenv(spscope::app::kRankLog)) spscope::log::useSettings(log);
+    return spscope::session::rankMain();
+  }
   // The two commands that compute in this process.
   if (argc > 1 && (std::strcmp(argv[1], "verify") == 0 || std::strcmp(argv[1], "run") == 0))
     spscope::session::restartWithSleepingThreads(argv);

@@ -88,6 +88,8 @@ Result<passes::Settings> CompileFlags::settings(const ModelFlags& model) const {
   out.device = device;
   out.save = save;
   out.optimizer = optimizer;
+  out.communication = communication;
+  out.bucket_bytes = static_cast<std::int64_t>(bucket_mib * 1024 * 1024);
   out.seq = model.seq;
   out.batch = model.batch;
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));

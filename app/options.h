@@ -31,7 +31,8 @@ struct ModelFlags {
 /// How to compile it.
 struct CompileFlags {
   int sp = 2, dp = 1, threads = 0;
-  std::string device = "cpu", save = "sac", optimizer = "adamw";
+  std::string device = "cpu", save = "sac", optimizer = "adamw", communication = "overlap";
+  double bucket_mib = 25;
 
   void declare(CLI::App& command);
   Result<passes::Settings> settings(const ModelFlags& model) const;

@@ -34,17 +34,25 @@ bool standsRight(const std::vector<std::vector<std::string>>& rows, std::size_t 
   return any;
 }
 
-std::string escaped(const std::string& s, bool html) {
+/// A cell of a Markdown table: one line, no bar.
+std::string markdownCell(const std::string& s) {
   std::string out;
   for (const char c : s) {
-    if (html && c == '<') out += "&lt;";
-    else if (html && c == '>') out += "&gt;";
-    else if (html && c == '&') out += "&amp;";
-    else if (!html && c == '|') out += "\\|";
+    if (c == '|') out += "\\|";
+    else if (c == '\n') out += "<br>";
     else out += c;
   }
   return out;
 }
+
+bool hasLines(const std::string& s) { return s.find('\n') != std::string::npos; }
+
+constexpr const char* kStyle =
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:64em;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
+    "h1{font-size:1.5em}h2{font-size:1.15em;margin:1.6em 0 .4em}p{margin:.3em 0}"
+    "table{border-collapse:collapse;margin:.6em 0}td,th{padding:.15em .8em;border-bottom:1px solid #ddd;text-align:left;"
+    "vertical-align:top;overflow-wrap:anywhere}.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}"
+    "pre{background:#f6f6f6;padding:.6em .8em;overflow-x:auto;font-size:13px}svg{max-width:100%;height:auto}";
 
 }  // namespace
 
@@ -76,13 +84,13 @@ std::string Page::markdown(const std::string& title) const {
   std::string out = "# " + title + "\n";
   for (const Block& b : blocks_) {
     if (b.kind == Kind::kHeading) out += "\n## " + b.text + "\n\n";
-    if (b.kind == Kind::kLine) out += b.text + "  \n";
+    if (b.kind == Kind::kLine) out += hasLines(b.text) ? "\n```\n" + b.text + "\n```\n" : b.text + "  \n";
     if (b.kind != Kind::kTable || b.rows.empty()) continue;
     const std::size_t columns = columnsOf(b.rows);
     out += "\n";
     for (std::size_t r = 0; r < b.rows.size(); ++r) {
       out += "|";
-      for (std::size_t c = 0; c < columns; ++c) out += " " + escaped(cell(b.rows[r], c), false) + " |";
+      for (std::size_t c = 0; c < columns; ++c) out += " " + markdownCell(cell(b.rows[r], c)) + " |";
       out += "\n";
       if (r > 0) continue;
       out += "|";
@@ -95,14 +103,13 @@ std::string Page::markdown(const std::string& title) const {
 }
 
 std::string Page::html(const std::string& title) const {
-  std::string out = "<!doctype html>\n<html><head><meta charset=\"utf-8\"><title>" + escaped(title, true) +
-                    "</title>\n<style>body{font:15px/1.5 system-ui,sans-serif;max-width:62em;margin:2em auto;padding:0 1em}"
-                    "table{border-collapse:collapse;margin:.6em 0}td,th{padding:.15em .8em;border-bottom:1px solid #ddd;"
-                    "text-align:left}.n{text-align:right;font-variant-numeric:tabular-nums}</style></head><body>\n<h1>" +
-                    escaped(title, true) + "</h1>\n";
+  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>" + xmlEscaped(title) + "</title>\n<style>" + kStyle +
+                    "</style></head><body>\n<h1>" + xmlEscaped(title) + "</h1>\n";
   for (const Block& b : blocks_) {
-    if (b.kind == Kind::kHeading) out += "<h2>" + escaped(b.text, true) + "</h2>\n";
-    if (b.kind == Kind::kLine) out += "<p>" + escaped(b.text, true) + "</p>\n";
+    if (b.kind == Kind::kHeading) out += "<h2>" + xmlEscaped(b.text) + "</h2>\n";
+    const std::string tag_of_line = hasLines(b.text) ? "pre" : "p";
+    if (b.kind == Kind::kLine) out += "<" + tag_of_line + ">" + xmlEscaped(b.text) + "</" + tag_of_line + ">\n";
+    if (b.kind == Kind::kChart) out += svg(b.chart);
     if (b.kind != Kind::kTable) continue;
     const std::size_t columns = columnsOf(b.rows);
     out += "<table>\n";
@@ -110,7 +117,7 @@ std::string Page::html(const std::string& title) const {
       out += "<tr>";
       const std::string tag = r == 0 ? "th" : "td";
       for (std::size_t c = 0; c < columns; ++c)
-        out += "<" + tag + (standsRight(b.rows, c) ? " class=\"n\"" : "") + ">" + escaped(cell(b.rows[r], c), true) + "</" + tag + ">";
+        out += "<" + tag + (standsRight(b.rows, c) ? " class=\"n\"" : "") + ">" + xmlEscaped(cell(b.rows[r], c)) + "</" + tag + ">";
       out += "</tr>\n";
     }
     out += "</table>\n";

@@ -6,13 +6,15 @@
 
 #include <cstdio>
 
+#include "core/base/log.h"
 #include "core/base/strings.h"
 
 namespace spscope::app {
 
 using namespace std::chrono_literals;
 
-ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {
+ProgressLine::ProgressLine(bool drawn) : drawn_(drawn), terminal_(::isatty(STDERR_FILENO) == 1) {
+  if (!drawn_) return;
   sigset_t all, before;  // Ctrl-C is the main thread's
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -24,6 +26,7 @@ ProgressLine::~ProgressLine() { end(); }
 
 void ProgressLine::show(const Progress& p) {
   const std::lock_guard lock(mutex_);
+  if (!drawn_ && phase_ != p.what) log::info("progress", std::string(p.what));
   phase_ = p.what;
   text_ = p.total > 0 ? strf("%s %lld/%lld", phase_.c_str(), static_cast<long long>(p.done), static_cast<long long>(p.total)) : phase_;
 }
@@ -35,7 +38,7 @@ void ProgressLine::end() {
     ended_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   if (shown_) std::fputs("\r\033[K", stderr);
   std::fflush(stderr);
 }

@@ -15,7 +15,8 @@ namespace spscope::app {
 
 class ProgressLine {
  public:
-  ProgressLine();
+  /// Without `drawn` the phases are lines of the log (level info).
+  explicit ProgressLine(bool drawn = true);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -28,7 +29,7 @@ class ProgressLine {
   void watch();
   void print();  // with the mutex held
 
-  const bool terminal_;
+  const bool drawn_, terminal_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/report.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "app/system.h"
 #include "core/base/codes.h"
+#include "core/base/log.h"
+#include "core/base/strings.h"
 
 namespace spscope::app {
 namespace {
@@ -47,6 +51,12 @@ Json errorObject(const Error& e) {
   return out;
 }
 
+/// " (node, model.py:41)" of what is known; "" where nothing is.
+std::string placeOf(const std::string& node, const std::string& source) {
+  if (node.empty() && source.empty()) return {};
+  return " (" + plainNode(node) + (node.empty() || source.empty() ? "" : ", ") + source + ")";
+}
+
 bool endsWith(const std::string& text, const std::string& tail) {
   return text.size() >= tail.size() && text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
 }
@@ -73,27 +83,69 @@ Json Report::object() const {
   return out;
 }
 
-int Report::finish(int code) {
-  std::string warnings;
-  for (const Diagnostic& d : diagnostics.all()) {
-    if (d.severity == Severity::kRemark) continue;
-    warnings += "warning[" + d.code + "]: " + d.message;
-    if (!d.node.empty() || !d.source.empty())
-      warnings += " (" + plainNode(d.node) + (d.node.empty() || d.source.empty() ? "" : ", ") + d.source + ")";
-    const std::string remedy = remedyOf(d.remedy, d.code);
-    warnings += remedy.empty() ? "\n" : "\n  remedy: " + remedy + "\n";
+Page Report::wholePage(int code) const {
+  static const char* const kMeanings[] = {"fine", "the answer is no", "the command line is not understood", "refused", "a run failed"};
+  Page out;
+  out.line("Exit code " + std::to_string(code) + ": " + (code >= 0 && code < 5 ? kMeanings[code] : "unknown"));
+  if (!errors_.empty()) out.heading("What went wrong");
+  for (const Error& e : errors_) {
+    std::vector<std::vector<std::string>> rows{{"error", e.code}, {"message", e.message}};
+    for (const auto& [name, value] : {std::pair<const char*, std::string>{"node", plainNode(e.node)}, {"source", e.source}, {"legal", e.legal}, {"remedy", remedyOf(e.remedy, e.code)}})
+      if (!value.empty()) rows.push_back({name, value});
+    if (const CodeInfo* info = findCode(e.code)) rows.push_back({"meaning of the code", std::string(info->meaning)});
+    out.table(std::move(rows));
+    for (const std::string& note : e.notes) out.line(note);
   }
-  std::fputs(warnings.c_str(), stderr);
+  const std::vector<Diagnostic>& all = diagnostics.all();
+  if (std::any_of(all.begin(), all.end(), [](const Diagnostic& d) { return d.severity != Severity::kRemark; })) {
+    out.heading("Warnings");
+    std::vector<std::vector<std::string>> rows{{"code", "message", "node", "source", "remedy"}};
+    for (const Diagnostic& d : all)
+      if (d.severity != Severity::kRemark) rows.push_back({d.code, d.message, plainNode(d.node), d.source, remedyOf(d.remedy, d.code)});
+    out.table(std::move(rows));
+  }
+  if (!page.empty()) out.heading("Result");
+  out.append(page);
+  out.append(appendix);
+  out.heading("What was asked");
+  out.line("$ " + command_line_);
+  std::vector<std::vector<std::string>> flags{{"setting", "value"}}, facts{{"", ""}};
+  for (const auto& [name, value] : flags_) flags.push_back({name, value});
+  if (flags.size() > 1) out.table(std::move(flags));
+  out.heading("Versions and machine");
+  for (const auto& [name, value] : systemFacts()) facts.push_back({name, value});
+  out.table(std::move(facts));
+  return out;
+}
+
+void Report::say(const Error& error) {
+  errors_.push_back(error);
+  if (log::format() == log::Format::kText) {
+    std::fprintf(stderr, "%s\n", error.format().c_str());
+  } else if (log::level() <= log::Level::kError) {
+    log::write(log::Level::kError, command_.empty() ? "command" : command_, error.code, error.message + placeOf(error.node, error.source));
+  }
+}
+
+int Report::finish(int code) {
+  const bool as_text = log::format() == log::Format::kText;
+  for (const Diagnostic& d : diagnostics.all()) {
+    if (d.severity == Severity::kRemark || log::level() > log::Level::kWarning) continue;
+    const std::string message = d.message + placeOf(d.node, d.source), remedy = remedyOf(d.remedy, d.code);
+    if (as_text) std::fprintf(stderr, "warning[%s]: %s\n%s", d.code.c_str(), message.c_str(), remedy.empty() ? "" : ("  remedy: " + remedy + "\n").c_str());
+    else log::write(log::Level::kWarning, command_, d.code, message);
+  }
   const bool json_to_stdout = json_path_ == "-";
-  std::fputs(page.text().c_str(), json_to_stdout ? stderr : stdout);
+  if (!json_to_stdout || as_text) std::fputs(page.text().c_str(), json_to_stdout ? stderr : stdout);
   std::string why;
   const auto lost = [&](const std::string& path) {
-    std::fprintf(stderr, "%s\n", makeError("file-unwritable", path + ": " + why, Outcome::kNo).format().c_str());
+    say(makeError("file-unwritable", path + ": " + why, Outcome::kNo));
     if (code == 0) code = 1;
   };
   if (!page_path_.empty()) {
     const std::string title = "spscope " + command_ + (model_.empty() ? "" : " " + std::filesystem::path(model_).filename().string());
-    if (!writeFile(page_path_, endsWith(page_path_, ".html") ? page.html(title) : page.markdown(title), &why)) lost(page_path_);
+    const Page whole = wholePage(code);
+    if (!writeFile(page_path_, endsWith(page_path_, ".html") ? whole.html(title) : whole.markdown(title), &why)) lost(page_path_);
   }
   if (!json_path_.empty()) {
     // Names of files may hold any bytes: what is no UTF-8 is replaced rather than losing the object.
@@ -112,7 +164,7 @@ int Report::fail(const Error& what) {
   Error error = what;
   if (error.code == "cancelled") error.outcome = Outcome::kNo;  // wherever it was noticed: nothing failed
   if (error.code == "usage" && error.remedy.empty()) error.remedy = "See spscope " + command_ + " --help.";
-  std::fprintf(stderr, "%s\n", error.format().c_str());
+  say(error);
   if (error.outcome == Outcome::kRefused) {
     json["refusals"] = Json::array({errorObject(error)});
   } else if (error.outcome == Outcome::kRunFailed) {

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "app/page.h"
 #include "core/base/diagnostics.h"
@@ -25,9 +27,15 @@ class Report {
   }
   void setCommand(std::string command) { command_ = std::move(command); }
   void setModel(std::string model) { model_ = std::move(model); }
+  /// The command line, and name and value of every flag: for the page of --report.
+  void setAsked(std::string command_line, std::vector<std::pair<std::string, std::string>> flags) {
+    command_line_ = std::move(command_line);
+    flags_ = std::move(flags);
+  }
   const std::string& model() const { return model_; }
 
   Page page;              ///< what the person reads
+  Page appendix;          ///< further figures for the page of --report
   Json json;              ///< the command's own fields
   DiagnosticSink diagnostics;
 
@@ -39,12 +47,17 @@ class Report {
 
   /// Writes everything and returns the exit code: `code`, or 1 where it was 0 and an output could not be written.
   int finish(int code);
-  /// Adds the error to the JSON object ("refusals", "failure" or "error"), prints it, and finishes with its exit code.
+  /// Adds the error to the JSON object ("refusals", "failure" or "error"), says it, and finishes with its exit code.
   int fail(const Error& what);
+  /// Prints the error, or logs it where the log is JSON, and puts it on the page of --report.
+  void say(const Error& error);
 
  private:
   Json object() const;
-  std::string command_, model_, json_path_, page_path_;
+  Page wholePage(int code) const;
+  std::string command_, model_, json_path_, page_path_, command_line_;
+  std::vector<std::pair<std::string, std::string>> flags_;
+  std::vector<Error> errors_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), stop_{};
 };
 

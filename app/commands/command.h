@@ -18,7 +18,9 @@ class Command {
   virtual ~Command() = default;
   virtual std::string name() const = 0;
   virtual std::string summary() const = 0;   ///< one line
-  virtual std::string examples() const = 0;  ///< shown below the help
+  virtual std::string description() const = 0;  ///< a paragraph or several, a line each
+  virtual std::string examples() const = 0;     ///< lines, indented by two
+  virtual std::string meaningOfNo() const { return "an output could not be written"; }  ///< exit code 1
   virtual void declare(CLI::App& command) = 0;
   /// Whether the process may simply end in the middle of run(): nothing is left half written, no process is left behind.
   virtual bool mayBeAbandoned() const { return false; }
@@ -36,5 +38,7 @@ std::unique_ptr<Command> makeRun();
 std::unique_ptr<Command> makeDiff();
 std::unique_ptr<Command> makeDoctor();
 std::unique_ptr<Command> makeExplain();
+std::unique_ptr<Command> makeHelp();
+std::unique_ptr<Command> makeCompletion();
 
 }  // namespace spscope::app

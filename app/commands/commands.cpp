@@ -12,6 +12,8 @@ std::vector<std::unique_ptr<Command>> allCommands() {
   out.push_back(makeDiff());
   out.push_back(makeDoctor());
   out.push_back(makeExplain());
+  out.push_back(makeHelp());
+  out.push_back(makeCompletion());
   return out;
 }
 

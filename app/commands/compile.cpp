@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "app/commands/command.h"
+#include "app/commands/compile_charts.h"
 #include "app/commands/compile_report.h"
 #include "app/options.h"
 #include "core/base/strings.h"
@@ -15,14 +16,22 @@ class Compile : public Command {
  public:
   std::string name() const override { return "compile"; }
   std::string summary() const override { return "turn a graph into each rank's training step; shows every stage"; }
+  std::string description() const override {
+    return "Takes the training graph through the pass pipeline, from the graph as saved to the step of one rank: placement of every value, exchanges around "
+           "attention, a loss over all ranks, forward and backward as one graph, what is kept and what is computed again. Nothing is run and no weight is read.\n"
+           "Shows for each stage what it changed, what would be sent, and the predicted peak of memory; values that cannot stay sharded are gathered and "
+           "named with their source line.";
+  }
   std::string examples() const override {
     return "  spscope compile resources/samples/llama_gqa.pt2 --sp 4\n"
            "  spscope compile resources/samples/llama_gqa.pt2 --sp 8 --seq 65536 --stages stages   every stage as text\n"
            "  spscope compile model.pt2 --save all --json plan.json";
   }
+  std::string meaningOfNo() const override { return "cancelled, or an output could not be written"; }
   void declare(CLI::App& command) override {
     model_.declare(command);
     flags_.declare(command);
+    command.option_defaults()->group("Output");
     command.add_option("--stages", stages_, "write every stage into this folder")->type_name("DIR");
   }
 
@@ -43,6 +52,8 @@ class Compile : public Command {
                           static_cast<long long>(model->imported->seq), static_cast<long long>(model->imported->batch),
                           std::string(ir::longName(model->working_dtype)).c_str()));
     addCompilePage(report.page, outcome, compile.settings);
+    addCompileCharts(report.appendix, outcome);
+    logStages(outcome);
     if (!stages_.empty()) {
       SP_ASSIGN(const auto written, session::writeStages(*model, compile.settings, outcome.compiled, stages_));
       report.json["files"] = written;

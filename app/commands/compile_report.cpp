@@ -10,7 +10,10 @@ namespace {
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-/// The memory report of the program whose figures are shown: the class with the highest predicted peak.
+std::string count(std::int64_t n) { return std::to_string(n); }
+
+}  // namespace
+
 const passes::MemoryReport* shownReport(const session::CompileOutcome& outcome) {
   const auto& all = outcome.compiled.memory;
   if (all.empty()) return nullptr;
@@ -18,10 +21,6 @@ const passes::MemoryReport* shownReport(const session::CompileOutcome& outcome) 
     return a.choice().peak_bytes < b.choice().peak_bytes;
   });
 }
-
-std::string count(std::int64_t n) { return std::to_string(n); }
-
-}  // namespace
 
 void addCompileJson(Json& json, const session::CompileOutcome& outcome) {
   const session::CompileFigures& f = outcome.figures;

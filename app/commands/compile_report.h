@@ -7,6 +7,8 @@
 
 namespace spscope::app {
 
+/// The memory report of the program whose figures are shown, the class with the highest predicted peak; null: none.
+const passes::MemoryReport* shownReport(const session::CompileOutcome& outcome);
 /// Every field of `spscope compile` (see its help).
 void addCompileJson(Json& json, const session::CompileOutcome& outcome);
 void addCompilePage(Page& page, const session::CompileOutcome& outcome, const passes::Settings& settings);

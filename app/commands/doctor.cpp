@@ -13,10 +13,15 @@ class Doctor : public Command {
  public:
   std::string name() const override { return "doctor"; }
   std::string summary() const override { return "what this machine can do: torch, ranks, GPUs, profiling, the window"; }
+  std::string description() const override {
+    return "Looks for everything that some command needs, and says what to do about what is missing. Two small ranks are started to see that they can talk. "
+           "What is only needed for GPUs or the window is no fault of a machine without them.";
+  }
   std::string examples() const override {
     return "  spscope doctor\n"
            "  spscope doctor --json -";
   }
+  std::string meaningOfNo() const override { return "an output could not be written"; }
   void declare(CLI::App&) override {}
 
   Result<int> run(Report& report, const session::Request& request) override {

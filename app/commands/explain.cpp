@@ -11,12 +11,16 @@ class Explain : public Command {
  public:
   std::string name() const override { return "explain"; }
   std::string summary() const override { return "what an error or warning code means, and the remedy"; }
+  std::string description() const override {
+    return "Every error and warning has a code, which stands between error[ and ] or warning[ and ]. Shows what it means, an example, and the remedy; without CODE, all codes.";
+  }
   std::string examples() const override {
     return "  spscope explain archive-truncated\n"
            "  spscope explain                               all codes";
   }
-  void declare(CLI::App& command) override { 
-    command.add_option("CODE", code_, "the code between error[ and ]");
+  std::string meaningOfNo() const override { return "an output could not be written"; }
+  void declare(CLI::App& command) override {
+    command.add_option("CODE", code_, "the code between error[ and ]; without it all codes")->type_name("CODE");
     command.add_flag("--markdown", markdown_, "all codes as the page docs/errors.md");
   }
 
@@ -31,7 +35,7 @@ class Explain : public Command {
       report.json["codes"] = Json::array();
       std::vector<std::vector<std::string>> rows{{"code", "meaning"}};
       for (const CodeInfo& c : allCodes()) {
-        report.json["codes"].push_back({{"code", c.code}, {"meaning", c.meaning}, {"remedy", c.remedy}});
+        report.json["codes"].push_back(object(c));
         rows.push_back({std::string(c.code), std::string(c.meaning)});
       }
       report.page.table(std::move(rows));
@@ -47,15 +51,17 @@ class Explain : public Command {
       error.remedy = "spscope explain lists all codes.";
       return error;
     }
-    report.json["code"] = info->code;
-    report.json["meaning"] = info->meaning;
-    report.json["remedy"] = info->remedy;
+    report.json.update(object(*info));
     report.page.line(code_ + ": " + std::string(info->meaning));
+    report.page.line("Example: " + std::string(info->example));
     report.page.line("Remedy: " + std::string(info->remedy));
     return 0;
   }
 
  private:
+  static Json object(const CodeInfo& c) {
+    return {{"code", c.code}, {"meaning", c.meaning}, {"example", c.example}, {"remedy", c.remedy}};
+  }
   std::string code_;
   bool markdown_ = false;
 };

@@ -94,13 +94,20 @@ class Inspect : public Command {
  public:
   std::string name() const override { return "inspect"; }
   std::string summary() const override { return "what a file holds: inputs, operators, attention, parameters"; }
+  std::string description() const override {
+    return "Shows what a .pt2 file or a saved stage holds: inputs and which of their dimensions is the sequence, parameters, attention, and how often each "
+           "operator occurs. No weight is read, so a file of any size opens at once.\n"
+           "Start here with a new model: it says whether the file is one that compile takes.";
+  }
   std::string examples() const override {
     return "  spscope inspect resources/samples/llama_gqa.pt2\n"
            "  spscope inspect resources/samples/llama_gqa.pt2 --check   checksums of every entry too\n"
            "  spscope inspect stages/02-plan-sequence.txt              a stage saved by compile --stages";
   }
+  std::string meaningOfNo() const override { return "a checksum differs, or an output could not be written"; }
   void declare(CLI::App& command) override {
     model_.declare(command, false);
+    command.option_defaults()->group("Model");
     command.add_flag("--check", check_, "compare every entry of the archive with its checksum");
   }
 

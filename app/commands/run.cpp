@@ -11,8 +11,10 @@
 #include <numeric>
 
 #include "app/commands/command.h"
+#include "app/commands/compile_charts.h"
 #include "app/commands/compile_report.h"
 #include "app/options.h"
+#include "core/base/log.h"
 #include "core/base/strings.h"
 #include "core/session/stage.h"
 
@@ -23,19 +25,26 @@ class Run : public Command {
  public:
   std::string name() const override { return "run"; }
   std::string summary() const override { return "train N steps on real ranks (processes with Gloo; or virtual ones)"; }
+  std::string description() const override {
+    return "Starts one process for each rank, which compile for themselves, agree that they run the same program, and train N steps. The first rank that fails is named, "
+           "with the node it was at and the end of its output, and the others are ended.\n"
+           "--ranks virtual keeps all ranks in this process. --launched makes this process one rank of a launch by torchrun, Slurm or Open MPI.";
+  }
   std::string examples() const override {
     return "  spscope run resources/samples/llama_gqa.pt2 --sp 2 --steps 3 --lr 1e-3\n"
            "  spscope run model.pt2 --sp 2 --steps 100 --inputs batches/ --clip 1 --save-to checkpoints\n"
            "  torchrun --nproc-per-node 4 --no-python spscope run model.pt2 --sp 4 --launched";
   }
+  std::string meaningOfNo() const override { return "cancelled, or an output could not be written"; }
   void declare(CLI::App& command) override {
     model_.declare(command);
     flags_.declare(command);
     data_.declare(command);
+    command.option_defaults()->group("Run");
     command.add_option("--steps", run_.steps, "training steps")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))->capture_default_str()->type_name("N");
     command.add_option("--lr", run_.lr, "learning rate")->check(numberFrom(0.0))->capture_default_str()->type_name("X");
     command.add_option("--clip", run_.clip, "largest global norm of the gradients (0: no clipping)")->check(numberFrom(0.0))->capture_default_str()->type_name("X");
-    command.add_option("--ranks", run_.ranks, "virtual, gloo or nccl")->capture_default_str()->type_name("R");
+    command.add_option("--ranks", run_.ranks, "gloo and nccl: a process each; virtual: all in this process")->capture_default_str()->type_name("virtual|gloo|nccl");
     command.add_option("--save-to", run_.save_to, "keep weights and optimizer of the last step here")->type_name("DIR");
     command.add_option("--resume", run_.resume, "go on from what --save-to kept")->type_name("DIR");
     command.add_option("--timeout", run_.timeout_seconds, "deadline of every collective, in seconds")->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
@@ -49,15 +58,22 @@ class Run : public Command {
     SP_ASSIGN(run_.open, session::resolveStage(run_.open));
     SP_ASSIGN(run_.settings, flags_.settings(model_));
     SP_ASSIGN(run_.data, data_.request());
+    SP_TRY(settleProfile());
     const bool terminal = ::isatty(STDERR_FILENO) == 1;  // a line of progress may stand there
     SP_ASSIGN(const session::RunOutcome outcome, session::run(run_, request, [&](const session::StepLine& line) {
-      std::fprintf(stderr, "%sstep %lld  loss %s  %s\n", terminal ? "\r\033[K" : "", static_cast<long long>(line.step), strf("%.6g", line.loss).c_str(),
-                   formatNs(line.ns).c_str());
+      const std::string text = strf("step %lld  loss %.6g  %s", static_cast<long long>(line.step), line.loss, formatNs(line.ns).c_str());
+      if (log::format() == log::Format::kJson) log::info("run", text);
+      else std::fprintf(stderr, "%s%s\n", terminal ? "\r\033[K" : "", text.c_str());
     }));
     report.stopClock();
     fill(report.json, outcome);
+    if (outcome.rank != 0) report.setOutputs({}, {});  // rank 0 writes them
     if (outcome.rank != 0) return outcome.failure ? Result<int>(outcome.failure->error) : Result<int>(0);
     describe(report.page, outcome);
+    addLossChart(report.appendix, outcome);
+    addCompilePage(report.appendix, outcome.compiled, run_.settings);
+    addCompileCharts(report.appendix, outcome.compiled);
+    logStages(outcome.compiled);
     if (outcome.failure) return failure(report, *outcome.failure);
     DiagnosticSink& sink = report.diagnostics;
     for (const session::StepLine& line : outcome.steps)
@@ -72,6 +88,23 @@ class Run : public Command {
   }
 
  private:
+  /// Which steps are recorded: what was asked for must lie within the run.
+  Status settleProfile() {
+    session::ProfileRequest& profile = run_.profile;
+    if (profile.file.empty()) {
+      if (profile_steps_.empty() && profile_ranks_.empty()) return {};
+      return makeError("usage", "--profile-steps and --profile-ranks need --profile TRACE", Outcome::kUsage);
+    }
+    profile.cap_bytes = profile_cap_mib_ << 20;
+    if (!profile_steps_.empty()) SP_TRY(session::parseProfileSteps(profile_steps_, profile));
+    if (!profile_ranks_.empty()) SP_TRY(session::parseProfileRanks(profile_ranks_, run_.settings.sp, profile));
+    if (profile_steps_.empty() && run_.steps <= profile.first) profile.first = run_.steps - 1;  // a short run has no warm-up
+    if (profile.first < run_.steps) return {};
+    Error error = makeError("usage", strf("--profile-steps %s: the run has steps 0 to %lld", profile_steps_.c_str(), static_cast<long long>(run_.steps - 1)), Outcome::kUsage);
+    error.legal = strf("A below %lld", static_cast<long long>(run_.steps));
+    return error;
+  }
+
   static std::int64_t most(const std::vector<std::int64_t>& v) { return v.empty() ? 0 : *std::max_element(v.begin(), v.end()); }
 
   static void fill(Json& json, const session::RunOutcome& o) {
@@ -96,6 +129,7 @@ class Run : public Command {
     json["comm_bytes"] = o.comm_bytes;
     json["cancelled"] = o.cancelled;
     json["saved_to"] = o.saved_to;
+    if (o.profile) json["profile"] = {{"events", o.profile->events}, {"ranks", o.profile->ranks}, {"dropped", o.profile->dropped}};
     addCompileJson(json["plan"], o.compiled);
     json["plan_hash"] = o.compiled.compiled.plan_hash;
   }
@@ -120,11 +154,19 @@ class Run : public Command {
     page.table(std::move(memory));
     page.line(strf("%s sent per rank and step", formatBytes(o.comm_bytes).c_str()));
     if (!o.saved_to.empty()) page.line("saved to " + o.saved_to);
+    if (o.profile) page.line(strf("%lld events of %lld ranks recorded in %s", static_cast<long long>(o.profile->events), static_cast<long long>(o.profile->ranks), run_.profile.file.c_str()));
+  }
+
+  static void addLossChart(Page& page, const session::RunOutcome& o) {
+    Chart loss{"Loss of each step", "step", "loss", {}, false, o.steps.size() <= 100};
+    for (const session::StepLine& s : o.steps) loss.points.push_back({static_cast<double>(s.step), s.loss, strf("step %lld: %.6g", static_cast<long long>(s.step), s.loss)});
+    loss.points = peaksOf(loss.points, 1000);
+    page.chart(std::move(loss));
   }
 
   /// A failed run still reports its steps; the failure names the rank.
   static Result<int> failure(Report& report, const session::RankFailure& f) {
-    std::fprintf(stderr, "%s\n", f.error.format().c_str());
+    report.say(f.error);
     report.json["failure"] = {{"rank", f.rank}, {"node", plainNode(f.node)}, {"code", f.error.code},
                               {"message", f.error.message}, {"log", f.log}, {"notes", f.error.notes}};
     return 4;
@@ -134,6 +176,8 @@ class Run : public Command {
   CompileFlags flags_;
   DataFlags data_;
   session::RunRequest run_;
+  std::string profile_steps_, profile_ranks_;
+  std::int64_t profile_cap_mib_ = 256;
 };
 
 }  // namespace

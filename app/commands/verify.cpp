@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/commands/command.h"
+#include "app/commands/compile_charts.h"
 #include "app/commands/compile_report.h"
 #include "app/options.h"
 #include "core/base/strings.h"
@@ -18,16 +19,23 @@ class Verify : public Command {
  public:
   std::string name() const override { return "verify"; }
   std::string summary() const override { return "prove that the sharded step gives the loss and gradients of the graph"; }
+  std::string description() const override {
+    return "Computes one step twice on the same inputs and weights: the graph as it was saved, on one rank, and the compiled one on all ranks. Loss and the gradient "
+           "of every parameter must agree within what the precision allows.\n"
+           "--dtype float64 makes that a sharp test. Without --inputs, ids and labels are random; files without weights need --seed-weights.";
+  }
   std::string examples() const override {
     return "  spscope verify resources/samples/llama_gqa.pt2 --sp 4 --dtype float64\n"
            "  spscope verify resources/samples/llama_gqa.pt2 --inputs resources/samples/llama_gqa.inputs.safetensors\n"
            "  spscope verify model.pt2 --ranks gloo --grads grads.safetensors";
   }
+  std::string meaningOfNo() const override { return "the results differ; cancelled; or an output could not be written"; }
   void declare(CLI::App& command) override {
     model_.declare(command);
     flags_.declare(command);
     data_.declare(command);
-    command.add_option("--ranks", ranks_, "virtual (all in this process), gloo or nccl (processes)")->capture_default_str()->type_name("R");
+    command.option_defaults()->group("Comparison");
+    command.add_option("--ranks", ranks_, "virtual: all in this process; gloo and nccl: a process each")->capture_default_str()->type_name("virtual|gloo|nccl");
     command.add_option("--timeout", timeout_, "deadline of every collective of processes, in seconds")->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
     command.add_option("--grads", grads_, "write the sharded run's gradients as safetensors")->type_name("FILE");
   }
@@ -54,7 +62,15 @@ class Verify : public Command {
       return makeError("reference-not-finite", strf("the loss of the unsharded graph is %g on these inputs, and so is the sharded one: nothing can be compared",
                                                     outcome.reference_loss));
     }
+    if (!outcome.equal && !std::isfinite(outcome.gradients.total_norm)) {  // some kernels hide a NaN from the loss, not from gradients
+      report.json["verdict"] = "refused";
+      return makeError("reference-not-finite", strf("gradients of the unsharded graph are no numbers on these inputs, although its loss is %g: nothing can be compared",
+                                                    outcome.reference_loss));
+    }
     describe(report.page, outcome, verify.settings);
+    addCompilePage(report.appendix, outcome.compiled, verify.settings);
+    addCompileCharts(report.appendix, outcome.compiled);
+    logStages(outcome.compiled);
     return outcome.equal ? 0 : 1;
   }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our executor as a server for bench.py: compiles MODEL unsharded with everything saved, then for each line "step" runs
+// Our executor as a server for the bench "step": compiles MODEL unsharded with everything saved, then for each line "step" runs
 // forward and backward on INPUTS and answers
-// "<nanoseconds> <loss> <norm of all gradients>". Its Python counterpart is eager_server.py.
+// "<nanoseconds> <loss> <norm of all gradients> <CPU nanoseconds>". Its Python counterpart is eager_server.py.
 //
-//   step_server MODEL.pt2 INPUTS.safetensors
+//   step_server MODEL.pt2 INPUTS.safetensors SEQUENCE
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -27,13 +29,20 @@ Result<double> norm(const exec::TensorBag& gradients) {
   return std::sqrt(squares);
 }
 
-Status serve(const char* model_path, const char* inputs_path) {
+std::int64_t cpuNanoseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+Status serve(const char* model_path, const char* inputs_path, std::int64_t sequence) {
   DiagnosticSink diagnostics;
   session::Request request;
   request.diagnostics = &diagnostics;
 
   session::OpenRequest open;
   open.path = model_path;
+  open.seq = sequence;
   SP_ASSIGN(const auto model, session::open(open, request));
   session::CompileRequest what;
   what.settings.sp = 1;
@@ -52,11 +61,13 @@ Status serve(const char* model_path, const char* inputs_path) {
   std::printf("ready\n");
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
+    const std::int64_t cpu = cpuNanoseconds();
     const auto begin = std::chrono::steady_clock::now();
     SP_ASSIGN(const exec::StepResult result, executor.step(inputs));
     const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - begin;
+    const std::int64_t cpu_taken = cpuNanoseconds() - cpu;
     SP_ASSIGN(const double gradient_norm, norm(result.gradients));
-    std::printf("%lld %.17g %.17g\n", static_cast<long long>(taken.count()), result.loss, gradient_norm);
+    std::printf("%lld %.17g %.17g %lld\n", static_cast<long long>(taken.count()), result.loss, gradient_norm, static_cast<long long>(cpu_taken));
     std::fflush(stdout);
   }
   return {};
@@ -66,12 +77,12 @@ Status serve(const char* model_path, const char* inputs_path) {
 }  // namespace spscope
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: step_server MODEL.pt2 INPUTS.safetensors\n");
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: step_server MODEL.pt2 INPUTS.safetensors SEQUENCE\n");
     return 2;
   }
   spscope::exec::setThreads(1);
-  const spscope::Status status = spscope::serve(argv[1], argv[2]);
+  const spscope::Status status = spscope::serve(argv[1], argv[2], std::atoll(argv[3]));
   if (!status) std::fprintf(stderr, "step_server: %s\n", status.error().format().c_str());
   return status ? 0 : 1;
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/chart.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/strings.h"
+
+namespace spscope::app {
+namespace {
+
+constexpr double kWidth = 760, kHeight = 300, kLeft = 90, kRight = 20, kTop = 34, kBottom = 46;
+
+/// 1, 2 or 5 times a power of ten (of two for bytes): about five of them up to `most`.
+double tickStep(double most, bool bytes) {
+  if (bytes) return std::exp2(std::ceil(std::log2(most / 5)));
+  const double power = std::pow(10, std::floor(std::log10(most / 5)));
+  for (const double times : {1.0, 2.0, 5.0})
+    if (power * times * 5 >= most * (1 - 1e-9)) return power * times;
+  return power * 10;
+}
+
+std::string tickText(double value, bool bytes) { return bytes ? formatBytes(std::llround(value)) : strf("%g", value); }
+
+std::string textAt(double x, double y, const char* anchor, const std::string& text, const char* extra = "") {
+  return strf("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, extra) + xmlEscaped(text) + "</text>\n";
+}
+
+}  // namespace
+
+std::string xmlEscaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<') out += "&lt;";
+    else if (c == '>') out += "&gt;";
+    else if (c == '&') out += "&amp;";
+    else if (c == '"') out += "&quot;";
+    else if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') out += "\xef\xbf\xbd";
+    else out += c;
+  }
+  return out;
+}
+
+std::vector<Chart::Point> peaksOf(const std::vector<Chart::Point>& points, std::size_t most) {
+  if (points.size() <= most) return points;
+  std::vector<Chart::Point> out;
+  for (std::size_t i = 0; i < most; ++i) {
+    const auto begin = points.begin() + static_cast<std::ptrdiff_t>(i * points.size() / most);
+    const auto end = points.begin() + static_cast<std::ptrdiff_t>((i + 1) * points.size() / most);
+    out.push_back(*std::max_element(begin, end, [](const auto& a, const auto& b) { return a.y < b.y || (a.y == b.y && a.marked < b.marked); }));
+  }
+  return out;
+}
+
+std::string svg(const Chart& chart) {
+  std::vector<Chart::Point> points;
+  for (const Chart::Point& p : chart.points)
+    if (std::isfinite(p.x) && std::isfinite(p.y)) points.push_back(p);
+  if (points.size() < 2) return {};
+  const auto [low_x, high_x] = std::minmax_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.x < b.x; });
+  const auto [low_y, high_y] = std::minmax_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.y < b.y; });
+  // Amounts begin at zero, so that a flat line looks flat; y of other figures where they are.
+  const double from_x = std::min(0.0, low_x->x), from_y = chart.bytes || low_y->y < 0.5 * high_y->y ? std::min(0.0, low_y->y) : low_y->y;
+  const double span_x = high_x->x > from_x ? high_x->x - from_x : 1, span_y = high_y->y > from_y ? high_y->y - from_y : std::max(1e-9, std::fabs(from_y));
+  const auto atX = [&](double x) { return kLeft + (x - from_x) / span_x * (kWidth - kLeft - kRight); };
+  const auto atY = [&](double y) { return kHeight - kBottom - (y - from_y) / span_y * (kHeight - kTop - kBottom); };
+
+  std::string out = strf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" role=\"img\" "
+                         "font-family=\"system-ui,sans-serif\" font-size=\"12\" fill=\"#333\">\n", kWidth, kHeight, kWidth, kHeight);
+  out += "<title>" + xmlEscaped(chart.title) + "</title>\n" + textAt(kLeft, 18, "start", chart.title, " font-weight=\"600\" font-size=\"13\"");
+  const double step_y = tickStep(span_y, chart.bytes), step_x = tickStep(span_x, false);
+  for (double y = std::ceil(from_y / step_y) * step_y; y <= from_y + span_y * (1 + 1e-9); y += step_y) {
+    out += strf("<line x1=\"%g\" x2=\"%g\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e3e3e3\"/>\n", kLeft, kWidth - kRight, atY(y), atY(y));
+    out += textAt(kLeft - 8, atY(y) + 4, "end", tickText(y, chart.bytes));
+  }
+  for (double x = std::ceil(from_x / step_x) * step_x; x <= from_x + span_x * (1 + 1e-9); x += step_x)
+    out += textAt(atX(x), kHeight - kBottom + 18, "middle", tickText(x, false));
+  out += textAt((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", chart.x_label, " fill=\"#777\"");
+  out += textAt(kWidth - kRight, 18, "end", chart.y_label, " fill=\"#777\"");
+  std::string path;
+  for (const Chart::Point& p : points) path += strf("%s%.1f,%.1f", path.empty() ? "" : " ", atX(p.x), atY(p.y));
+  out += "<polyline fill=\"none\" stroke=\"#2b6cb0\" stroke-width=\"1.6\" points=\"" + path + "\"/>\n";
+  for (const Chart::Point& p : points) {
+    if (!chart.dots && !p.marked) continue;
+    out += strf("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" fill=\"%s\">", atX(p.x), atY(p.y), p.marked ? 5.0 : 3.0, p.marked ? "#c53030" : "#2b6cb0");
+    if (!p.label.empty()) out += "<title>" + xmlEscaped(p.label) + "</title>";
+    out += "</circle>\n";
+    const bool right = atX(p.x) < kWidth * 0.7;
+    if (p.marked && !p.label.empty()) out += textAt(atX(p.x) + (right ? 9 : -9), atY(p.y) + (atY(p.y) < kTop + 14 || atY(p.y) > kHeight / 2 ? 18 : -8), right ? "start" : "end", p.label,
+                                              " fill=\"#c53030\" stroke=\"#fff\" stroke-width=\"4\" paint-order=\"stroke\"");
+  }
+  return out + "</svg>\n";
+}
+
+}  // namespace spscope::app
