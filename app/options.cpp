@@ -78,6 +78,9 @@ void CompileFlags::declare(CLI::App& command) {
   command.add_option("--device", device, "where it is to run: which attention kernels are chosen")->capture_default_str()->type_name("cpu|cuda");
   command.add_option("--save", save, "what is kept for the backward: all, sac, min-cut or budget=F (0: least memory, 1: as all)")->capture_default_str()->type_name("POLICY");
   command.add_option("--optimizer", optimizer, "what updates the weights; adamw keeps two moments of each")->capture_default_str()->type_name("adamw|sgd");
+  command.add_option("--communication", communication, "overlap: fused and behind compute; fused: together, but waited for at once; plain: one by one")
+      ->check(CLI::IsMember({"overlap", "fused", "plain"}))->capture_default_str()->type_name("overlap|fused|plain");
+  command.add_option("--bucket", bucket_mib, "gradients that are summed together, at most, in MiB")->check(numberFrom(0.0, 1e6))->capture_default_str()->type_name("MIB");
   command.add_option("--threads", threads, "threads per rank (default: cores / ranks)")->check(CLI::Range(1, 4096))->type_name("N");
 }
 

@@ -48,6 +48,7 @@ void fill(Report& report, const io::Inspection& seen) {
   json["parameters"] = seen.parameters;
   json["trainable"] = seen.trainable;
   json["parameter_bytes"] = seen.parameter_bytes;
+  json["written_buffers"] = seen.written_buffers;
   json["sequence"] = {{"input", seen.sequence_input.empty() ? Json() : Json(seen.sequence_input)},
                       {"dim", seen.sequence_input.empty() ? Json() : Json(seen.sequence_dim)},
                       {"length", seen.sequence_input.empty() ? Json() : Json(seen.sequence_length)},
@@ -67,6 +68,7 @@ void describe(Page& page, const io::Inspection& seen) {
   page.heading("Parameters");
   page.line(strf("%lld elements (%lld trainable), %s", static_cast<long long>(seen.parameters),
                  static_cast<long long>(seen.trainable), formatBytes(seen.parameter_bytes).c_str()));
+  for (const std::string& buffer : seen.written_buffers) page.line("The program writes buffer " + buffer);
   page.heading("Attention");
   if (seen.attention.empty()) page.line("none found");
   // Layers repeat: equal ones are one row.
@@ -148,7 +150,6 @@ class Inspect : public Command {
  private:
   static void addFile(Report& report, const io::ImportedModel& model) {
     Json& json = report.json;
-    const bool old = model.archive->kind() != io::ArchiveKind::kProgram;
     json["file"] = {{"torch", model.torch_version},
                     {"schema", strf("%d.%d", model.schema_major, model.schema_minor)},
                     {"bytes", model.archive->fileSize()},
@@ -159,9 +160,6 @@ class Inspect : public Command {
     json["symbols"] = Json::array();
     for (const io::SymbolInfo& s : model.symbols)
       json["symbols"].push_back({{"name", s.name}, {"min", s.min}, {"max", s.max}, {"hint", s.hint}, {"value", s.value}});
-    if (old)
-      report.diagnostics.warn("archive-old-weights", model.archive->path() + " is " + model.archive->description() +
-                                                         ": it can be looked at, not compiled");
     report.page.line(strf("%s: exported program of torch %s, %s%s", model.archive->path().c_str(),
                           model.torch_version.empty() ? "<= 2.7" : model.torch_version.c_str(),
                           formatBytes(static_cast<std::int64_t>(model.archive->fileSize())).c_str(),

@@ -58,7 +58,6 @@ class Run : public Command {
     SP_ASSIGN(run_.open, session::resolveStage(run_.open));
     SP_ASSIGN(run_.settings, flags_.settings(model_));
     SP_ASSIGN(run_.data, data_.request());
-    SP_TRY(settleProfile());
     const bool terminal = ::isatty(STDERR_FILENO) == 1;  // a line of progress may stand there
     SP_ASSIGN(const session::RunOutcome outcome, session::run(run_, request, [&](const session::StepLine& line) {
       const std::string text = strf("step %lld  loss %.6g  %s", static_cast<long long>(line.step), line.loss, formatNs(line.ns).c_str());
@@ -88,23 +87,6 @@ class Run : public Command {
   }
 
  private:
-  /// Which steps are recorded: what was asked for must lie within the run.
-  Status settleProfile() {
-    session::ProfileRequest& profile = run_.profile;
-    if (profile.file.empty()) {
-      if (profile_steps_.empty() && profile_ranks_.empty()) return {};
-      return makeError("usage", "--profile-steps and --profile-ranks need --profile TRACE", Outcome::kUsage);
-    }
-    profile.cap_bytes = profile_cap_mib_ << 20;
-    if (!profile_steps_.empty()) SP_TRY(session::parseProfileSteps(profile_steps_, profile));
-    if (!profile_ranks_.empty()) SP_TRY(session::parseProfileRanks(profile_ranks_, run_.settings.sp, profile));
-    if (profile_steps_.empty() && run_.steps <= profile.first) profile.first = run_.steps - 1;  // a short run has no warm-up
-    if (profile.first < run_.steps) return {};
-    Error error = makeError("usage", strf("--profile-steps %s: the run has steps 0 to %lld", profile_steps_.c_str(), static_cast<long long>(run_.steps - 1)), Outcome::kUsage);
-    error.legal = strf("A below %lld", static_cast<long long>(run_.steps));
-    return error;
-  }
-
   static std::int64_t most(const std::vector<std::int64_t>& v) { return v.empty() ? 0 : *std::max_element(v.begin(), v.end()); }
 
   static void fill(Json& json, const session::RunOutcome& o) {
@@ -129,7 +111,6 @@ class Run : public Command {
     json["comm_bytes"] = o.comm_bytes;
     json["cancelled"] = o.cancelled;
     json["saved_to"] = o.saved_to;
-    if (o.profile) json["profile"] = {{"events", o.profile->events}, {"ranks", o.profile->ranks}, {"dropped", o.profile->dropped}};
     addCompileJson(json["plan"], o.compiled);
     json["plan_hash"] = o.compiled.compiled.plan_hash;
   }
@@ -154,7 +135,6 @@ class Run : public Command {
     page.table(std::move(memory));
     page.line(strf("%s sent per rank and step", formatBytes(o.comm_bytes).c_str()));
     if (!o.saved_to.empty()) page.line("saved to " + o.saved_to);
-    if (o.profile) page.line(strf("%lld events of %lld ranks recorded in %s", static_cast<long long>(o.profile->events), static_cast<long long>(o.profile->ranks), run_.profile.file.c_str()));
   }
 
   static void addLossChart(Page& page, const session::RunOutcome& o) {
@@ -176,8 +156,6 @@ class Run : public Command {
   CompileFlags flags_;
   DataFlags data_;
   session::RunRequest run_;
-  std::string profile_steps_, profile_ranks_;
-  std::int64_t profile_cap_mib_ = 256;
 };
 
 }  // namespace
