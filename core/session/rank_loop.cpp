@@ -10,15 +10,20 @@
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/dist/async_collectives.h"
+#include "core/dist/membership.h"
 #include "core/dist/nccl_loader.h"
 #include "core/session/stage.h"
 #include "core/session/train_state.h"
+#include "core/torch/capture.h"
 #include "core/torch/observer.h"
 #include "core/torch/tensor_store.h"
 #include "core/torch/threads.h"
 
 namespace spscope::session {
 namespace {
+
+/// Weights may come from, and go to, a slow disk.
+constexpr int kSlowPhase = 10;
 
 std::int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -98,6 +103,11 @@ Status checkSharded(const CompileOutcome& compiled, const RunRequest& what) {
   return error;
 }
 
+std::int64_t predictedPeak(const ir::Graph& program, const passes::Settings& settings) {
+  const auto services = exec::makeOpServices();
+  return passes::predictMemory(program, passes::livenessOptions(settings, services.get())).peak;
+}
+
 std::string gradsFile(const std::string& prefix, int rank) { return prefix + ".rank" + std::to_string(rank); }
 
 Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Request& request, const OnStep& on_step, bool gather) {
@@ -124,12 +134,13 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
   SP_ASSIGN(auto program, exec::Program::prepare(graph, program_options));
 
   reporter.phase("meet");
-  SP_ASSIGN(const auto group, meet(what, place));
+  SP_ASSIGN(auto met, meet(what, place));
+  dist::Membership group(std::move(met));
   reporter.phase("agree");
   SP_TRY(agreeOn(*group, what, out.compiled, *graph));
 
   if (rank == 0 && !what.save_to.empty()) SP_TRY(prepareFolder(what.save_to));
-  reporter.phase("load");
+  reporter.phase("load", kSlowPhase);
   SP_ASSIGN(TrainState state, TrainState::create(*model, what, request));
   exec::Executor executor(std::move(program), group.get());
   exec::countOtherThreads(&executor.meter());
@@ -137,7 +148,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
 
   const auto saveHere = [&]() -> Status {
     if (rank != 0 || what.save_to.empty()) return {};
-    reporter.phase("save");
+    reporter.phase("save", kSlowPhase);
     SP_ASSIGN(out.figures.saved_to, state.save(what.save_to));
     reporter.send({"saved", {{"saved_to", out.figures.saved_to}}});  // an interrupted rank sends no figures
     return {};
@@ -184,10 +195,12 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
   reporter.phase("end");
   SP_TRY(group->barrier());
   if (gather) {
+    out.figures.predicted_peak_bytes = predictedPeak(*graph, what.settings);
     SP_ASSIGN(const auto texts, group->allGatherText(toMessage(out.figures).encode()));
     for (const std::string& text : texts) out.of_all.push_back(figuresFrom(dist::Message::decode(text).value_or(dist::Message{})));
   }
   SP_TRY(saveHere());
+  group.leave();
   return out;
 }
 

@@ -24,6 +24,9 @@ struct RankTraining {
 /// Error nothing-sharded (kRefused) where all ranks would compute everything, unless that was asked for.
 Status checkSharded(const CompileOutcome& compiled, const RunRequest& what);
 
+/// Peak of one rank's program, in bytes.
+std::int64_t predictedPeak(const ir::Graph& program, const passes::Settings& settings);
+
 /// Where a rank writes RunRequest::grads_to.
 std::string gradsFile(const std::string& prefix, int rank);
 

@@ -12,13 +12,13 @@
 #include "core/base/log.h"
 #include "core/base/strings.h"
 #include "core/dist/environment.h"
+#include "core/dist/interrupt.h"
 #include "core/dist/launcher.h"
 #include "core/dist/nccl_loader.h"
 #include "core/session/meeting.h"
 #include "core/session/rank_loop.h"
 #include "core/session/run_virtual.h"
 #include "core/session/train_state.h"
-#include "core/torch/capture.h"
 
 namespace spscope::session {
 
@@ -43,16 +43,15 @@ Status checkTransport(const std::string& ranks) {
 namespace {
 
 void fillPredictions(RunOutcome& out, const passes::Settings& settings) {
-  const auto services = exec::makeOpServices();
-  passes::LivenessOptions options;
-  options.services = services.get();
-  options.threads = settings.threads;
-  options.optimizer = settings.optimizer;
   std::vector<std::int64_t> of_class;
-  for (const auto& program : out.compiled.compiled.programs) of_class.push_back(passes::predictMemory(*program, options).peak);
-  for (const int c : out.compiled.compiled.class_of_rank)
-    out.predicted_peak_bytes.push_back(c == ir::kNone ? 0 : of_class[static_cast<std::size_t>(c)]);
-  for (const passes::CollectiveTotal& t : out.compiled.figures.collectives) out.comm_bytes += t.bytes;
+  for (const auto& program : out.compiled.compiled.programs) of_class.push_back(predictedPeak(*program, settings));
+  for (const int c : out.compiled.compiled.class_of_rank) out.predicted_peak_bytes.push_back(of_class[static_cast<std::size_t>(c)]);
+}
+
+std::int64_t bytesSent(const CompileOutcome& compiled) {
+  std::int64_t bytes = 0;
+  for (const passes::CollectiveTotal& t : compiled.figures.collectives) bytes += t.bytes;
+  return bytes;
 }
 
 dist::Message warningMessage(const Diagnostic& d) {
@@ -133,9 +132,10 @@ Result<RunOutcome> runLaunched(const RunRequest& what, const Request& request, c
     return out;
   }
   out.compiled = std::move(training->compiled);
-  fillPredictions(out, what.settings);
+  out.comm_bytes = bytesSent(out.compiled);
   for (const RankFigures& f : training->of_all) {
     out.peak_bytes.push_back(f.peak_bytes);
+    out.predicted_peak_bytes.push_back(f.predicted_peak_bytes);
     out.step_peak_bytes.push_back(f.step_peak_bytes);
     out.last_loss.push_back(f.last_loss);
     out.comm_ns.push_back(f.comm_ns);
@@ -159,12 +159,14 @@ Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnS
   SP_ASSIGN(out.compiled, compile(*model, compile_request, request));
   SP_TRY(checkSharded(out.compiled, what));
   fillPredictions(out, what.settings);
+  out.comm_bytes = bytesSent(out.compiled);
   if (!what.save_to.empty()) SP_TRY(prepareFolder(what.save_to));
   SP_TRY(what.ranks == "virtual" ? runVirtual(*model, what, request, on_step, out) : runHere(what, request, on_step, out));
   return out;
 }
 
 int rankMain() {
+  dist::takeInterrupts();  // the launcher's SIGTERM ends a rank at once
   auto attached = dist::RankReporter::attach();
   if (!attached) {
     std::fprintf(stderr, "%s\n", attached.error().format().c_str());

@@ -95,6 +95,7 @@ StepLine stepFrom(const dist::Message& m) {
 
 dist::Message toMessage(const RankFigures& f) {
   return {"figures", {{"peak_bytes", std::to_string(f.peak_bytes)}, {"step_peak_bytes", std::to_string(f.step_peak_bytes)},
+                      {"predicted_peak_bytes", std::to_string(f.predicted_peak_bytes)},
                       {"loss", formatDouble(f.last_loss)}, {"comm_ns", std::to_string(f.comm_ns)},
                       {"exposed_ns", std::to_string(f.exposed_comm_ns)}, {"saved_to", f.saved_to}}};
 }
@@ -103,6 +104,7 @@ RankFigures figuresFrom(const dist::Message& m) {
   RankFigures f;
   f.peak_bytes = toInt(m.at("peak_bytes"));
   f.step_peak_bytes = toInt(m.at("step_peak_bytes"));
+  f.predicted_peak_bytes = toInt(m.at("predicted_peak_bytes"));
   f.last_loss = toDouble(m.at("loss"));
   f.comm_ns = toInt(m.at("comm_ns"));
   f.exposed_comm_ns = toInt(m.at("exposed_ns"));

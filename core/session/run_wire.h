@@ -18,6 +18,7 @@ StepLine stepFrom(const dist::Message& message);
 /// What a rank says at its end.
 struct RankFigures {
   std::int64_t peak_bytes = 0, step_peak_bytes = 0;
+  std::int64_t predicted_peak_bytes = 0;  ///< of launched ranks; otherwise 0: the launcher has compiled for all
   double last_loss = 0.0;
   std::int64_t comm_ns = 0, exposed_comm_ns = 0;
   std::string saved_to;
