@@ -22,12 +22,13 @@ Result<std::shared_ptr<RankBlock>> map(const std::string& path, int flags) {
   const auto failed = [&](const char* what) {
     const int error = errno;
     if (fd >= 0) close(fd);
-    return makeError("run-directory", strf("cannot %s %s: %s", what, path.c_str(), std::strerror(error)), Outcome::kRunFailed);
+    return makeError("run-directory", strf("cannot %s %s: %s", what, path.c_str(), std::strerror(error)));
   };
   if (fd < 0) return failed("open");
   struct stat info {};
   if ((flags & O_CREAT) != 0) {
-    if (posix_fallocate(fd, 0, sizeof(RankBlock)) != 0) return failed("allocate");  // a full disk must not become SIGBUS
+    errno = posix_fallocate(fd, 0, sizeof(RankBlock));  // a full disk must not become SIGBUS
+    if (errno != 0) return failed("allocate");
   } else if (fstat(fd, &info) != 0 || info.st_size < static_cast<off_t>(sizeof(RankBlock))) {
     return failed("read");
   }

@@ -65,7 +65,7 @@ Result<Child> spawn(const SpawnSpec& spec) {
   close(ends[1]);
   if (child_end < 0) {
     close(ends[0]);
-    return startError(spec.program, "fcntl", errno);
+    return startError(spec.program, "fcntl", errno == EINVAL ? EMFILE : errno);  // 16 lies beyond the limit
   }
 
   SpawnPlan plan;

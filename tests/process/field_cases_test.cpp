@@ -164,7 +164,7 @@ TEST(FieldCases, LA_03_a_launched_rank_that_fails_alone_ends_and_so_does_the_oth
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(one.wait(), 4) << one.text();
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));  // the deadline is a minute
-  EXPECT_EQ(one.json()["failure"]["code"], "peer-lost") << one.text();
+  EXPECT_THAT(one.text(), HasSubstr("error[peer-lost]"));  // only rank 0 writes --json
   std::filesystem::remove(good);
   std::filesystem::remove(bad);
 }

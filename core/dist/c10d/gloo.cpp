@@ -2,11 +2,13 @@
 #include "core/dist/c10d/gloo.h"
 
 #include <ATen/ops/from_blob.h>
+#include <c10/util/Logging.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/version.h>
 
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <numeric>
@@ -525,6 +527,8 @@ Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at) {
     return makeError("rendezvous-failed", strf("there is no rank %d among %d", at.rank, at.size), Outcome::kRunFailed);
   if (at.file.empty() == at.host.empty())
     return makeError("rendezvous-failed", "a rendezvous needs either a file or a host", Outcome::kRunFailed);
+  // What goes wrong in there comes back as an error; c10d's own warnings add stack traces of a hundred lines to it.
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 3;
   if (at.on_collective) at.on_collective("rendezvous", 0, true);
   const auto meeting = std::make_shared<Meeting>();
   std::thread([meeting, at] {
