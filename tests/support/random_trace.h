@@ -14,6 +14,7 @@ struct RandomTrace {
   explicit RandomTrace(std::uint64_t seed) : random(seed) {}
 
   std::mt19937_64 random;
+  bool plain_names = false;  ///< none that a careless CSV writer breaks
   std::int64_t upTo(std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n + 1)); }
   bool oneIn(int n) { return upTo(n - 1) == 0; }
   std::int64_t known(std::int64_t most) { return oneIn(4) ? kUnknown : upTo(most); }
@@ -24,7 +25,9 @@ struct RandomTrace {
     t.format = oneIn(2) ? "spscope" : "kineto";
     const auto text = [&] {
       static const char* const kTexts[] = {"", "aten::mm", "void k<int, 4>(float*)", "ncclDevKernel_SendRecv", "a\"b\\c\nd\x01" "e", "μ → ü", "%mm_3", "<b>&amp;'", "step 1", "Stream Wait Event", "cudaLaunchKernel", "cuLaunchKernel"};
-      return t.strings.intern(kTexts[upTo(std::size(kTexts) - 1)] + (oneIn(3) ? std::to_string(upTo(9)) : std::string()));
+      const char* chosen = kTexts[upTo(std::size(kTexts) - 1)];
+      if (plain_names && std::string_view(chosen).find_first_of("\"\n") != std::string_view::npos) chosen = "plain";
+      return t.strings.intern(chosen + (oneIn(3) ? std::to_string(upTo(9)) : std::string()));
     };
     const std::int64_t base = 1795800000000000000 + upTo(1000000000);
     for (int r = static_cast<int>(upTo(2)); r >= 0; --r) {

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "tests/support/csv.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/temp_folder.h"
 
@@ -15,36 +16,14 @@ namespace {
 using testing::ElementsAre;
 using Rows = std::vector<std::map<std::string, std::string>>;
 
-/// RFC 4180, by a parser of its own.
-std::vector<std::vector<std::string>> parsed(const std::string& text) {
-  std::vector<std::vector<std::string>> out{{""}};
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted && c == '"' && i + 1 < text.size() && text[i + 1] == '"') out.back().back() += text[++i];
-    else if (c == '"') quoted = !quoted;
-    else if (!quoted && c == ',') out.back().emplace_back();
-    else if (!quoted && c == '\n') out.push_back({""});
-    else out.back().back() += c;
-  }
-  EXPECT_FALSE(quoted);
-  EXPECT_EQ(out.back(), std::vector<std::string>{""}) << "the last line has no end";
-  out.pop_back();
-  return out;
-}
-
 class CsvExport : public TempFolderTest {
  protected:
   Rows rows(const std::string& name) const {
-    const auto all = parsed(contents("csv/" + name));
-    Rows out;
-    for (std::size_t i = 1; i < all.size(); ++i) {
-      EXPECT_EQ(all[i].size(), all[0].size()) << name << " line " << i + 1;
-      std::map<std::string, std::string> row;
-      for (std::size_t c = 0; c < all[i].size() && c < all[0].size(); ++c) row[all[0][c]] = all[i][c];
-      out.push_back(row);
-    }
-    return out;
+    const std::string text = contents("csv/" + name);
+    EXPECT_TRUE(text.ends_with('\n')) << name;
+    const auto all = parseCsv(text);
+    for (const auto& row : all) EXPECT_EQ(row.size(), all[0].size()) << name;
+    return csvRows(text);
   }
   void write(const Trace& trace) {
     const auto done = writeCsv(trace, path("csv"));
