@@ -54,6 +54,22 @@ std::string unknownFlag(const CLI::App& command, int argc, char** argv, std::vec
   return {};
 }
 
+/// What the parser found, in words for people.
+std::string plainMessage(const CLI::ParseError& error) {
+  std::string text = error.what();
+  const std::string conversion = "Could not convert: ";  // "Could not convert: --sp = abc"
+  if (text.compare(0, conversion.size(), conversion) == 0) {
+    text.erase(0, conversion.size());
+    const std::size_t at = text.find(" = ");
+    return at == std::string::npos ? text + " is no number" : text.substr(0, at) + ": " + text.substr(at + 3) + " is no number that it takes";
+  }
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch) && text.find(" missing") != std::string::npos)
+    return text.substr(0, text.find(':')) + " needs a value";  // "--sp: 1 required P missing"
+  const std::string extra = "The following argument was not expected: ";
+  if (text.compare(0, extra.size(), extra) == 0) return text.substr(extra.size()) + " is one argument too many";
+  return text;
+}
+
 int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc, char** argv) {
   Report report;
   report.setOutputs(jsonPathIn(argc, argv), {});
@@ -61,7 +77,7 @@ int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc
   for (const CLI::App* c : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(c->get_name());
   const CLI::App* used = app.get_subcommands().empty() ? nullptr : app.get_subcommands().front();
   if (used) report.setCommand(used->get_name());
-  Error error = makeError("usage", parse_error.what(), Outcome::kUsage);
+  Error error = makeError("usage", plainMessage(parse_error), Outcome::kUsage);
   const auto didYouMean = [](const std::string& word, const std::vector<std::string>& candidates) {
     const std::string near = nearest(word, candidates);
     return near.empty() ? std::string() : "; did you mean " + near + "?";
@@ -69,7 +85,8 @@ int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc
   std::vector<std::string> flags;
   if (!used) {
     error.legal = join(names, ", ");
-    if (argc <= 1) error.message = "no command is given";
+    if (argc <= 1 || std::strncmp(argv[1], "--json", 6) == 0) error.message = "no command is given";
+    else if (argv[1][0] == '-') error.message = std::string(argv[1]) + " stands where a command is expected";
     else if (argv[1][0] != '-') error.message = "there is no command " + std::string(argv[1]) + didYouMean(argv[1], names);
   } else if (parse_error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     const std::string flag = unknownFlag(*used, argc, argv, &flags);

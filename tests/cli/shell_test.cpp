@@ -87,6 +87,20 @@ TEST_F(ShellTest, HelpOfWhatIsNotThereIsAUsageErrorWithAnObject) {
   EXPECT_EQ(script("\"$S\" completion tcsh --json - 2>/dev/null").code, 2);
 }
 
+TEST_F(ShellTest, UsageErrorsAreSaidInWordsForPeople) {
+  const auto message = [&](const std::string& arguments) {
+    const Answer answer = script("\"$S\" " + arguments + " 2>/dev/null");
+    EXPECT_EQ(answer.code, 2) << arguments;
+    return Json::parse(answer.out, nullptr, false)["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(message("--json -"), "no command is given");
+  EXPECT_EQ(message("--sp 2 --json -"), "--sp stands where a command is expected");
+  EXPECT_EQ(message("compile --json -"), "MODEL is required");
+  EXPECT_EQ(message("compile m.pt2 --sp abc --json -"), "--sp: abc is no number that it takes");
+  EXPECT_EQ(message("compile m.pt2 more --json -"), "more is one argument too many");
+  EXPECT_EQ(message("compile m.pt2 --json - --sp"), "--sp needs a value");
+}
+
 TEST_F(ShellTest, BashCompletes) {
   EXPECT_THAT(bash("compi"), ElementsAre("compile"));
   EXPECT_THAT(bash("compile --sa"), ElementsAre("--save"));

@@ -3,14 +3,13 @@
 a compiled step sends against what attention needs."""
 
 import json
-import statistics
 import subprocess
 
 from harness import environment
 
 SUMMARY = "all-to-all against a bare one of the same size: time and bytes"
 RANKS = 2
-ROUNDS = 30
+ROUNDS = 60
 TOKENS = [1024, 4096, 16384, 65536]  # 16 heads of 64, float32, on two ranks: 2, 8, 32, 128 MiB for each
 LIMIT = 1.10
 COMPILED = [("llama_gqa.pt2", 2), ("llama_gqa.pt2", 4), ("big/llama3_8b.pt2", 8)]
@@ -35,16 +34,16 @@ def run(bench):
     for line in done.stdout.splitlines():
         size = json.loads(line)
         name = f"{size['buffer_bytes'] >> 20}MiB"
-        exchange = statistics.median(a / b for a, b in zip(size["exchange_ns"], size["bare_ns"]))
-        whole = statistics.median(a / b for a, b in zip(size["op_ns"], size["bare_ns"]))
+        # The best of many rounds: a neighbour on the machine can only add to two processes that wait for each other.
+        best = {key: min(size[f"{key}_ns"]) for key in ("bare", "exchange", "op")}
+        exchange, whole = best["exchange"] / best["bare"], best["op"] / best["bare"]
         bench.figure(f"{name}/exchange", exchange, "of the bare time", tolerance=1.25, limit=LIMIT)
         bench.figure(f"{name}/with-packing", whole, "of the bare time", tolerance=1.25)
         bench.figure(f"{name}/bytes", size["our_bytes"] / size["bare_bytes"], "of the bare bytes", tolerance=1.0, limit=LIMIT)
         bench.details.append(size)
-        ms = {key: statistics.median(size[f"{key}_ns"]) / 1e6 for key in ("bare", "exchange", "op")}
-        rows.append([name, f"{ms['bare']:.2f}", f"{ms['exchange']:.2f}", f"{ms['op']:.2f}", f"{exchange:.3f}", f"{whole:.3f}",
+        rows.append([name, *[f"{best[key] / 1e6:.2f}" for key in best], f"{exchange:.3f}", f"{whole:.3f}",
                      f"{size['our_bytes'] / size['bare_bytes']:.3f}"])
-    bench.table(f"All-to-all on {RANKS} Gloo ranks, median of {rounds} alternating rounds (ms; ratios to the bare one)",
+    bench.table(f"All-to-all on {RANKS} Gloo ranks, best of {rounds} alternating rounds (ms; ratios to the bare one)",
                 ["per rank", "bare", "exchange", "with packing", "exchange ratio", "with packing", "bytes"], rows)
 
     sent = []

@@ -6,8 +6,8 @@ POLICIES = ["all", "sac", "min-cut", "budget=0.5"]
 MODELS = [  # file, ranks, further flags
     ("llama_gqa.pt2", 2, ["--seq", 2048]),
     ("gpt2_pos.pt2", 2, []),
-    ("mixtral_grouped_pos.pt2", 2, []),
-    ("wide/qwen2_h256.pt2", 2, []),
+    ("mixtral_batched_pos.pt2", 2, []),
+    ("wide/qwen2_h256.pt2", 2, ["--seed-weights", 1]),
 ]
 LIMIT = 0.05  # of the measured peak
 

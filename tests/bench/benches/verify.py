@@ -3,7 +3,7 @@
 
 SUMMARY = "verify: tokens and nodes a second of CPU time"
 REPEATS = 3
-MODELS = [("llama_gqa.pt2", 2, ["--seq", 512]), ("wide/llama_32layers_h64.pt2", 2, ["--seq", 128]), ("mixtral_grouped_pos.pt2", 2, [])]
+MODELS = [("llama_gqa.pt2", 2, ["--seq", 512]), ("wide/llama_32layers_h64.pt2", 2, ["--seq", 128]), ("mixtral_batched_pos.pt2", 2, [])]
 
 
 def run(bench):
