@@ -2,7 +2,7 @@
 // Every exported model at hand opens, and what the importer says about it agrees with the manifest.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -256,18 +256,17 @@ TEST_F(Zoo, PrefixesOfAnArchiveAreNamedAsTruncated) {
 }
 
 TEST_F(Zoo, EightBillionParametersOpenFast) {
-  std::int64_t best = INT64_MAX;
+  double best = 1e9;  // milliseconds of this process: what others do meanwhile does not count
   for (int i = 0; i < 5; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     DiagnosticSink sink;
     const auto model = openModel(zoo() + "/big/llama3_8b.pt2", {}, sink);
     ASSERT_TRUE(model);
-    const auto ns = std::chrono::steady_clock::now() - start;
-    best = std::min<std::int64_t>(best, std::chrono::duration_cast<std::chrono::microseconds>(ns).count());
+    best = std::min(best, 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
     EXPECT_TRUE(model->weightless);
   }
-  std::printf("llama3_8b.pt2: opened in %.2f ms\n", static_cast<double>(best) / 1000);
-  EXPECT_LT(best, 500000) << "a machine under load may be slow, but not this slow";
+  std::printf("llama3_8b.pt2: opened in %.2f ms\n", best);
+  EXPECT_LT(best, 500) << "sanitizers may slow it down, but not this much";
 }
 
 }  // namespace
