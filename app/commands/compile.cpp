@@ -5,6 +5,7 @@
 #include "app/commands/command.h"
 #include "app/commands/compile_charts.h"
 #include "app/commands/compile_report.h"
+#include "app/commands/values_report.h"
 #include "app/options.h"
 #include "core/base/strings.h"
 #include "core/session/stage.h"
@@ -33,6 +34,7 @@ class Compile : public Command {
     flags_.declare(command);
     command.option_defaults()->group("Output");
     command.add_option("--stages", stages_, "write every stage into this folder")->type_name("DIR");
+    command.add_flag("--explain-memory", explain_memory_, "say of each value why it is kept, made again or freed");
   }
 
   bool mayBeAbandoned() const override { return true; }
@@ -53,6 +55,8 @@ class Compile : public Command {
                           std::string(ir::longName(model->working_dtype)).c_str()));
     addCompilePage(report.page, outcome, compile.settings);
     addCompileCharts(report.appendix, outcome);
+    addValuesPage(explain_memory_ ? report.page : report.appendix, outcome);
+    if (explain_memory_) addValuesJson(report.json, outcome);
     logStages(outcome);
     if (!stages_.empty()) {
       SP_ASSIGN(const auto written, session::writeStages(*model, compile.settings, outcome.compiled, stages_));
@@ -66,6 +70,7 @@ class Compile : public Command {
   ModelFlags model_;
   CompileFlags flags_;
   std::string stages_;
+  bool explain_memory_ = false;
 };
 
 }  // namespace

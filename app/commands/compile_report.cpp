@@ -14,12 +14,17 @@ std::string count(std::int64_t n) { return std::to_string(n); }
 
 }  // namespace
 
-const passes::MemoryReport* shownReport(const session::CompileOutcome& outcome) {
+int shownProgram(const session::CompileOutcome& outcome) {
   const auto& all = outcome.compiled.memory;
-  if (all.empty()) return nullptr;
-  return &*std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+  const auto highest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return a.choice().peak_bytes < b.choice().peak_bytes;
   });
+  return highest == all.end() ? -1 : static_cast<int>(highest - all.begin());
+}
+
+const passes::MemoryReport* shownReport(const session::CompileOutcome& outcome) {
+  const int shown = shownProgram(outcome);
+  return shown < 0 ? nullptr : &outcome.compiled.memory[static_cast<std::size_t>(shown)];
 }
 
 void addCompileJson(Json& json, const session::CompileOutcome& outcome) {
@@ -52,8 +57,8 @@ void addCompileJson(Json& json, const session::CompileOutcome& outcome) {
   memory["peak"] = f.memory.peak;
   memory["working_peak"] = f.memory.working_peak;
   memory["step_peak"] = f.memory.stepPeak();
-  memory["node"] = f.peak_node;
-  memory["source"] = f.peak_source;
+  memory["peak_node"] = f.peak_node;
+  memory["peak_source"] = f.peak_source;
   json["memory"] = std::move(memory);
   json["largest_values"] = Json::array();
   for (const auto& [node, bytes] : f.largest_values)
@@ -62,7 +67,7 @@ void addCompileJson(Json& json, const session::CompileOutcome& outcome) {
   if (const passes::MemoryReport* report = shownReport(outcome)) {
     const auto point = [&](const passes::SavingPoint& p, bool chosen) {
       json["curve"].push_back({{"peak_bytes", p.peak_bytes}, {"recompute_flops", p.recompute_flops},
-                               {"recompute_seconds", seconds(p.recompute_ns)}, {"price", p.price},
+                               {"recompute_ns", p.recompute_ns}, {"price", p.price < 0 ? Json() : Json(p.price)},
                                {"saved_bytes", p.saved_bytes}, {"working_peak", p.working_peak},
                                {"recompute_nodes", p.recompute_nodes}, {"recompute_matmuls", p.recompute_matmuls},
                                {"chosen", chosen}});
@@ -111,15 +116,14 @@ void addCompilePage(Page& page, const session::CompileOutcome& outcome, const pa
                  static_cast<long long>(f.recomputed_nodes), static_cast<long long>(f.recomputed_matmul),
                  static_cast<long long>(f.recomputed_attention), static_cast<long long>(f.recomputed_collectives)));
   if (const passes::MemoryReport* report = shownReport(outcome); report && !report->points.empty()) {
-    page.heading("What could be saved (price: bytes that a nanosecond of recomputation is worth)");
-    std::vector<std::vector<std::string>> curve{{"price", "saved", "peak", "activations + temporaries", "nodes again", "products again", ""}};
-    const auto point = [&](const passes::SavingPoint& p, bool chosen, const std::string& price) {
-      curve.push_back({price, formatBytes(p.saved_bytes), formatBytes(p.peak_bytes), formatBytes(p.working_peak),
-                       count(p.recompute_nodes), count(p.recompute_matmuls), chosen ? "<- taken" : ""});
+    page.heading("Peak against what is run again (price: bytes that a nanosecond of it is worth; times at nominal rates)");
+    std::vector<std::vector<std::string>> curve{{"price", "saved", "peak", "activations + temporaries", "run again", "nodes", "products", ""}};
+    const auto point = [&](const passes::SavingPoint& p, bool chosen) {
+      curve.push_back({p.price < 0 ? "-" : strf("%.3g", p.price), formatBytes(p.saved_bytes), formatBytes(p.peak_bytes), formatBytes(p.working_peak),
+                       formatNs(p.recompute_ns), count(p.recompute_nodes), count(p.recompute_matmuls), chosen ? "<- " + report->policy : ""});
     };
-    for (std::size_t i = 0; i < report->points.size(); ++i)
-      point(report->points[i], static_cast<int>(i) == report->chosen, strf("%.3g", report->points[i].price));
-    point(report->save_all, report->chosen < 0, "-");
+    for (std::size_t i = 0; i < report->points.size(); ++i) point(report->points[i], static_cast<int>(i) == report->chosen);
+    point(report->save_all, report->chosen < 0);
     page.table(std::move(curve));
   }
   page.line(outcome.scaling);

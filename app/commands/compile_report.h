@@ -7,7 +7,9 @@
 
 namespace spscope::app {
 
-/// The memory report of the program whose figures are shown, the class with the highest predicted peak; null: none.
+/// The program whose figures are shown, the class of ranks with the highest predicted peak; -1: there is none.
+int shownProgram(const session::CompileOutcome& outcome);
+/// Its memory report; null: none.
 const passes::MemoryReport* shownReport(const session::CompileOutcome& outcome);
 /// Every field of `spscope compile` (see its help).
 void addCompileJson(Json& json, const session::CompileOutcome& outcome);

@@ -39,7 +39,7 @@ constexpr std::string_view kHigherOrder = "torch.ops.higher_order.";
 }  // namespace
 
 struct GraphBuilder::RawNode {
-  std::string_view target, name, module_stack, stack_trace;
+  std::string_view target, name, module_stack, stack_trace, custom;
   std::vector<RawArgument> inputs;
   std::vector<std::pair<std::string_view, Json>> outputs;  ///< kind and value of each
 };
@@ -103,6 +103,7 @@ Result<GraphBuilder::RawNode> GraphBuilder::readNode(const Json& json) {
       for (const auto& m : *metadata) {
         if (m.key == "nn_module_stack") raw.module_stack = asText(m.value).value_or("");
         if (m.key == "stack_trace") raw.stack_trace = asText(m.value).value_or("");
+        if (m.key == "custom") raw.custom = asText(m.value).value_or("");
       }
     }
   }
@@ -144,13 +145,31 @@ std::map<std::string, std::int64_t> GraphBuilder::targets() const {
 
 Status GraphBuilder::addNode(const RawNode& raw, Scope& scope, const TensorValues& tensors, const Json& graph) {
   if (isCheck(raw.target)) return {};
-  const ir::LocationRef location = metadata_.location(raw.module_stack, raw.stack_trace);
+  const SavingMark mark = metadata_.savingMark(raw.custom);
+  const ir::LocationRef location = metadata_.location(raw.module_stack, raw.stack_trace, checkpointOf(raw, mark));
   if (startsWith(raw.target, kHigherOrder)) return inlineSubgraph(raw, scope, location);
   const bool scalars = !raw.outputs.empty() && std::all_of(raw.outputs.begin(), raw.outputs.end(), [](const auto& o) {
     return startsWith(o.first, "as_sym_") || o.first == "as_int" || o.first == "as_float" || o.first == "as_bool";
   });
   if (scalars || isScalarTarget(raw.target)) return addScalar(raw, scope, graph, location);
-  return addOperation(raw, scope, tensors, location);
+  SP_TRY(addOperation(raw, scope, tensors, location));
+  if (mark == SavingMark::kSave) graph_.node(graph_.order.back()).must_save = true;
+  return {};
+}
+
+/// The user's checkpoint around this node: that of the sub-graph which is read, or the run of marked nodes it stands in.
+/// Marks do not say where one region ends and the next begins; consecutive layers are taken as regions of their own.
+std::int32_t GraphBuilder::checkpointOf(const RawNode& raw, SavingMark mark) {
+  if (region_.checkpoint != 0) return region_.checkpoint;
+  if (mark == SavingMark::kNone) marked_before_ = false;
+  if (mark != SavingMark::kRecompute) return 0;
+  ModuleRef module;
+  parseModuleStack(raw.module_stack, &module);
+  const std::string layer(ir::layerOf(module.path));
+  if (!marked_before_ || layer != marked_layer_) ++checkpoints_;
+  marked_before_ = true;
+  marked_layer_ = layer;
+  return checkpoints_;
 }
 
 // --- nodes -----------------------------------------------------------------------------------------------------
@@ -317,6 +336,7 @@ Status GraphBuilder::inlineSubgraph(const RawNode& raw, Scope& scope, const ir::
                                                                   : (device == "cuda" ? DType::kF16 : DType::kBF16);
     saw_autocast_ = saw_autocast_ || region_.autocast.enabled;
   }
+  if (name == "tag_activation_checkpoint" || name == "wrap_activation_checkpoint") region_.checkpoint = ++checkpoints_;
   if (grad_mode) {
     for (std::size_t i = 0; i < at; ++i)
       if (raw.inputs[i].kind == "as_bool" && asBool(raw.inputs[i].value) == false) no_grad = true;

@@ -45,10 +45,12 @@ class GraphBuilder {
   struct RawNode;
   struct Region {
     AutocastState autocast;
+    std::int32_t checkpoint = 0;  ///< of the sub-graph that is being read
   };
   using TensorValues = std::unordered_map<std::string_view, Json>;
 
   static Result<RawNode> readNode(const Json& json);
+  std::int32_t checkpointOf(const RawNode& raw, SavingMark mark);
   Status addNode(const RawNode& raw, Scope& scope, const TensorValues& tensors, const Json& graph);
   Status addOperation(const RawNode& raw, Scope& scope, const TensorValues& tensors, const ir::LocationRef& location);
   Status addScalar(const RawNode& raw, Scope& scope, const Json& graph, const ir::LocationRef& location);
@@ -71,6 +73,9 @@ class GraphBuilder {
   std::map<std::pair<ir::ValueId, ir::DType>, ir::ValueId> weight_casts_;
   std::unordered_map<std::string_view, std::int64_t> targets_;
   std::int64_t nodes_read_ = 0;
+  std::int32_t checkpoints_ = 0;        ///< regions so far
+  bool marked_before_ = false;          ///< the node before carries a mark of its own,
+  std::string marked_layer_;            ///< in this layer
   bool saw_autocast_ = false;
 };
 

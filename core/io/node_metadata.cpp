@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
+
+#include "core/io/json.h"
 
 namespace spscope::io {
 namespace {
@@ -98,9 +101,26 @@ std::string sourceOfStack(std::string_view trace) {
   return best.empty() ? any : best;
 }
 
-ir::LocationRef MetadataReader::location(std::string_view module_stack, std::string_view stack_trace) {
-  if (module_stack.empty() && stack_trace.empty()) return nullptr;
-  auto [it, fresh] = locations_.try_emplace(Key{module_stack, stack_trace});
+SavingMark savingMarkOf(std::string_view custom) {
+  JsonDocument document;
+  const auto bytes = std::as_bytes(std::span(custom));
+  if (!document.parse(bytes, 0, "custom metadata")) return SavingMark::kNone;
+  const std::string policy = textField(document.root(), "recompute");
+  if (policy == "must_save") return SavingMark::kSave;
+  if (policy == "must_recompute" || policy == "prefer_recompute") return SavingMark::kRecompute;
+  return textField(document.root(), "_torchdynamo_disable_method") == "checkpoint" ? SavingMark::kRecompute : SavingMark::kNone;
+}
+
+SavingMark MetadataReader::savingMark(std::string_view custom) {
+  if (custom.empty()) return SavingMark::kNone;
+  const auto [known, fresh] = marks_.try_emplace(custom);
+  if (fresh) known->second = savingMarkOf(custom);
+  return known->second;
+}
+
+ir::LocationRef MetadataReader::location(std::string_view module_stack, std::string_view stack_trace, std::int32_t checkpoint) {
+  if (module_stack.empty() && stack_trace.empty() && checkpoint == 0) return nullptr;
+  auto [it, fresh] = locations_.try_emplace(Key{module_stack, stack_trace, checkpoint});
   if (!fresh) return it->second;
   auto [module, unseen] = modules_.try_emplace(module_stack);
   if (unseen && !module_stack.empty() && !parseModuleStack(module_stack, &module->second)) {
@@ -112,6 +132,7 @@ ir::LocationRef MetadataReader::location(std::string_view module_stack, std::str
   location->module_type = module->second.type;
   location->source = sourceOfStack(stack_trace);
   location->stack = std::string(stack_trace);
+  location->checkpoint = checkpoint;
   it->second = std::move(location);
   return it->second;
 }

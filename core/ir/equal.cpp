@@ -91,7 +91,8 @@ bool samePlacement(const Placement& a, const Placement& b) {
 bool sameLocation(const LocationRef& a, const LocationRef& b) {
   if (a == b) return true;
   if (!a || !b) return false;
-  return a->module_path == b->module_path && a->module_type == b->module_type && a->source == b->source;
+  return a->module_path == b->module_path && a->module_type == b->module_type && a->source == b->source &&
+         a->checkpoint == b->checkpoint;
 }
 
 bool structurallyEqual(const Graph& a, const Graph& b, std::string* why) {

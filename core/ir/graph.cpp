@@ -2,6 +2,7 @@
 #include "core/ir/graph.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/ir/op_traits.h"
 
@@ -202,6 +203,18 @@ bool isCollective(Symbol op) {
   std::string_view base = baseName(op);
   if (base.ends_with("_start")) base.remove_suffix(6);
   return base == "all_reduce" || base == "all_to_all" || base == "all_gather" || base == "reduce_scatter";
+}
+
+std::string_view layerOf(std::string_view path) {
+  std::size_t begin = 0;
+  while (begin <= path.size()) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (!part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
+      return path.substr(0, end);
+    begin = end + 1;
+  }
+  return {};
 }
 
 bool isAttention(Symbol op) {

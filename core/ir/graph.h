@@ -59,9 +59,15 @@ struct Location {
   std::string module_type;  ///< "LlamaAttention", where known
   std::string source;       ///< "modeling_llama.py:271", where known
   std::string stack;        ///< the whole stack trace as the file has it, may be empty
+  /// The user's activation checkpoint around it, numbered from 1: what is made inside is made again in the backward.
+  std::int32_t checkpoint = 0;
   friend bool operator==(const Location&, const Location&) = default;
 };
 using LocationRef = std::shared_ptr<const Location>;
+
+/// The layer of a module path: "model.layers.3" of "model.layers.3.mlp.up_proj", up to the first component that is a
+/// number ("h.0", "encoder.layer.11"); "" where none is.
+std::string_view layerOf(std::string_view module_path);
 
 /// Which pass made or last changed a node, and from which nodes of the stage before.
 struct Provenance {

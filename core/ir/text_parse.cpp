@@ -166,6 +166,12 @@ Result<LocationRef> Parser::location(std::size_t start) {
   SP_ASSIGN(l.module_type, string());
   SP_TRY(need(','));
   SP_ASSIGN(l.source, string());
+  if (take(',')) {
+    if (!takeWord("checkpoint")) return expected("checkpoint=");
+    SP_TRY(need('='));
+    SP_ASSIGN(const std::int64_t region, integer("the number of the checkpoint", 1, std::numeric_limits<std::int32_t>::max()));
+    l.checkpoint = static_cast<std::int32_t>(region);
+  }
   const std::string_view key = text_.substr(start, token_.offset - start);
   SP_TRY(need(')'));
   LocationRef& shared = locations_[key];

@@ -249,6 +249,10 @@ void Printer::nodeLine(const Node& n) {
     quoted(n.location->module_type);
     out_ += ", ";
     quoted(n.location->source);
+    if (n.location->checkpoint != 0) {
+      out_ += ", checkpoint=";
+      number(n.location->checkpoint);
+    }
     out_ += ')';
   }
   if (!n.provenance.pass.empty() || !n.provenance.from.empty()) {

@@ -9,6 +9,7 @@
 #include "core/ir/sp_ops.h"
 #include "core/torch/capture.h"
 #include "passes/memory/op_cost.h"
+#include "passes/memory/save_policy.h"
 
 namespace spscope::session {
 
@@ -113,9 +114,9 @@ Status checkSettings(const Model& model, const passes::Settings& s) {
   };
   if (s.sp < 1 || s.sp > 4096) return refuse("setting-sp", strf("--sp %d is no number of ranks", s.sp), "--sp 1 to 4096");
   if (s.dp != 1) return refuse("setting-dp", strf("--dp %d: data parallel replicas are not compiled by this version", s.dp), "--dp 1");
-  if (s.device != "cpu" && s.device != "cuda") return refuse("setting-device", "--device " + s.device, "--device cpu or cuda");
-  if (s.save != "all" && s.save != "sac") return refuse("setting-save", "--save " + s.save, "--save all or sac");
-  if (s.optimizer != "adamw" && s.optimizer != "sgd") return refuse("setting-optimizer", "--optimizer " + s.optimizer, "--optimizer adamw or sgd");
+  if (s.device != "cpu" && s.device != "cuda") return refuse("setting-device", "--device " + s.device + " is neither cpu nor cuda", "--device cpu or cuda");
+  SP_TRY(passes::parseSavePolicy(s.save));
+  if (s.optimizer != "adamw" && s.optimizer != "sgd") return refuse("setting-optimizer", "--optimizer " + s.optimizer + " is not known", "--optimizer adamw or sgd");
   (void)model;
   return {};
 }

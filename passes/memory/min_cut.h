@@ -4,7 +4,7 @@
 // is minimal, as a minimum cut. It knows nothing of graphs, layers or ops: ops and storages are numbers.
 //
 // The network: one vertex per op, one per storage. source -> op costs price*cost (infinite where it must not be re-run),
-// op -> storage costs the storage's bytes, storage -> reading op is infinite, needed storage -> sink is infinite. Cutting
+// op -> storage costs the storage's bytes (infinite where it is never kept), storage -> reading op is infinite, needed storage -> sink is infinite. Cutting
 // source -> op means the op runs again, cutting op -> storage means the storage is kept.
 #pragma once
 
@@ -23,6 +23,7 @@ struct CutProblem {
   struct Storage {
     std::int64_t bytes = 0;             ///< of keeping it; 0 where it stays anyway
     bool needed = false;                ///< someone outside reads it after the forward
+    bool never_kept = false;            ///< made again wherever it is needed, unless its op is banned
   };
   std::vector<Op> ops;                  ///< in an order in which each op only reads what was written before
   std::vector<Storage> storages;
@@ -37,7 +38,7 @@ struct CutSolution {
 };
 
 /// `price` >= 0: bytes that one unit of cost is worth. Among equal minima the one that runs least again.
-/// Always feasible: a needed storage can be kept.
+/// Always feasible: a needed storage can be kept or, where it is never kept, made again.
 CutSolution solveCut(const CutProblem& problem, double price);
 
 }  // namespace spscope::passes

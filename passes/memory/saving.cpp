@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/ir/sp_ops.h"
 #include "passes/memory/op_cost.h"
 
 namespace spscope::passes {
@@ -25,27 +24,19 @@ std::vector<std::int64_t> signatureOf(const CutProblem& problem) {
   }
   for (const CutProblem::Storage& storage : problem.storages) {
     s.push_back(storage.bytes);
-    s.push_back(storage.needed);
+    s.push_back(storage.needed * 2 + storage.never_kept);
   }
   return s;
 }
 
 }  // namespace
 
-bool mayRecompute(const ir::Graph& graph, const ir::Node& node) {
-  (void)graph;
-  if (node.must_save || ir::isAttention(node.op) || ir::isRandom(node.op) || ir::isCollective(node.op) ||
-      isConvolution(node.op))
-    return false;
-  // An op that we know nothing of may have state or effects. Redistributions without traffic are only copies.
-  return node.op.str().rfind("aten.", 0) == 0 || node.op == ir::sp::kSlice || node.op == ir::sp::kVary;
-}
-
-SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long_values, const Segments& segments)
+SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long_values, const Segments& segments, bool fused)
     : model_(model),
       pieces_(at(segments.count)),
       crosses_(model.storages.size(), false),
-      wanted_always_(model.storages.size(), false) {
+      wanted_always_(model.storages.size(), false),
+      rules_(model.storages.size(), SavingReason::kNone) {
   const ir::Graph& graph = model.graph();
   std::vector<std::int32_t> local(model.storages.size(), -1);      // number in its piece's problem
   std::vector<std::int32_t> segment_of(model.storages.size(), -1);
@@ -64,6 +55,7 @@ SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long
     }
   }
 
+  const std::vector<bool> checkpointed = insideCheckpoints(model);
   std::vector<CutProblem> problems(pieces_.size());
   for (std::size_t i = 0; i < model.nodes.size(); ++i) {
     const StepNode& step = model.nodes[i];
@@ -74,7 +66,19 @@ SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long
     CutProblem& problem = problems[at(segment)];
     CutProblem::Op op;
     op.cost = step.cost.ns;
-    op.banned = !mayRecompute(graph, node);
+    const SavingReason never = whyNeverAgain(node);
+    // The first rule that holds, of the node and of each of its results.
+    const auto ruleOf = [&](ir::ValueId out, std::int32_t s) {
+      if (never != SavingReason::kNone || checkpointed[at(s)]) return never;
+      if (!fused && ir::isAttention(node.op)) return SavingReason::kAttention;
+      if (!fused && isConvolution(node.op)) return SavingReason::kConvolution;
+      if (crosses_[at(s)]) return SavingReason::kCrossesLayer;
+      return long_values[at(out)] ? SavingReason::kNone : SavingReason::kShort;
+    };
+    // A node inside a checkpoint runs again as a whole: what else it makes is made with it.
+    const bool forced = never == SavingReason::kNone && std::any_of(model.outsOf(step).begin(), model.outsOf(step).end(), [&](ir::ValueId out) {
+      return checkpointed[at(model.storageOf(out))];
+    });
     std::int64_t written = 0;
     for (const ir::ValueId out : model.outsOf(step)) {
       if (!model.ownsStorage(out)) continue;
@@ -83,9 +87,11 @@ SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long
       local[at(s)] = static_cast<std::int32_t>(problem.storages.size());
       piece.storages.push_back(s);
       // What leaves the graph stays to the end of the step anyway.
-      problem.storages.push_back({storage.output ? 0 : storage.bytes, storage.used_after || wanted_always_[at(s)]});
+      problem.storages.push_back({storage.output ? 0 : storage.bytes, storage.used_after || wanted_always_[at(s)],
+                                  never == SavingReason::kNone && checkpointed[at(s)]});
       op.writes.push_back(local[at(s)]);
-      op.banned = op.banned || !long_values[at(out)] || crosses_[at(s)];
+      rules_[at(s)] = ruleOf(out, s);
+      op.banned = op.banned || (rules_[at(s)] != SavingReason::kNone && !forced);
       written += storage.bytes;
     }
     std::vector<std::int32_t> outside;
@@ -114,18 +120,26 @@ SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long
 }
 
 const CutSolution& SavingSolver::solvePiece(const Piece& piece, double price, const std::vector<bool>& wanted,
-                                            std::vector<std::vector<Solved>>& memo) {
+                                            std::vector<std::vector<Solved>>& memo) const {
   std::vector<Solved>& solved = memo[at(piece.problem)];
   for (const Solved& s : solved)
-    if (s.wanted == wanted) return s.solution;
+    if (s.price == price && s.wanted == wanted) return s.solution;
   CutProblem problem = templates_[at(piece.problem)];
   for (std::size_t s = 0; s < wanted.size(); ++s)
     if (wanted[s]) problem.storages[s].needed = true;
-  solved.push_back({wanted, solveCut(problem, price)});
+  solved.push_back({price, wanted, solveCut(problem, price)});
   return solved.back().solution;
 }
 
-Decisions SavingSolver::solve(double price) {
+Decisions SavingSolver::least() const {
+  const bool forced = std::any_of(templates_.begin(), templates_.end(), [](const CutProblem& problem) {
+    return std::any_of(problem.storages.begin(), problem.storages.end(), [](const auto& s) { return s.never_kept; });
+  });
+  constexpr double kNoWorth = 1e18;  // bytes per nanosecond: more than any storage has
+  return forced ? solve(kNoWorth) : saveAll(model_);
+}
+
+Decisions SavingSolver::solve(double price, double first_price, int first) const {
   Decisions decisions(model_.storages.size(), Decision::kFree);
   std::vector<bool> wanted(model_.storages.size(), false);  // by a node that another segment re-runs
   std::vector<std::vector<Solved>> memo(templates_.size());
@@ -134,7 +148,7 @@ Decisions SavingSolver::solve(double price) {
     const Piece& piece = pieces_[p];
     local.assign(piece.storages.size(), false);
     for (std::size_t s = 0; s < piece.storages.size(); ++s) local[s] = wanted[at(piece.storages[s])];
-    const CutSolution& solution = solvePiece(piece, price, local, memo);
+    const CutSolution& solution = solvePiece(piece, static_cast<int>(p) < first ? first_price : price, local, memo);
     for (std::size_t s = 0; s < piece.storages.size(); ++s) {
       if (solution.kept[s]) decisions[at(piece.storages[s])] = Decision::kSave;
       if (solution.remade[s]) decisions[at(piece.storages[s])] = Decision::kRecompute;

@@ -1,25 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/memory/segments.h"
 
-#include <algorithm>
-#include <cctype>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 
 namespace spscope::passes {
-
-std::string_view layerOf(std::string_view path) {
-  std::size_t begin = 0;
-  while (begin <= path.size()) {
-    const std::size_t end = std::min(path.find('.', begin), path.size());
-    const std::string_view part = path.substr(begin, end - begin);
-    if (!part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
-      return path.substr(0, end);
-    begin = end + 1;
-  }
-  return {};
-}
 
 Segments findSegments(const StepModel& model) {
   const ir::Graph& graph = model.graph();
@@ -48,7 +33,7 @@ Segments findSegments(const StepModel& model) {
     if (location != nullptr) {
       const auto [known, fresh] = by_location.try_emplace(location, -1);
       if (fresh) {
-        const std::string_view key = layerOf(location->module_path);
+        const std::string_view key = ir::layerOf(location->module_path);
         if (!key.empty()) {
           const auto next = static_cast<std::int32_t>(layers.size()) + 1;
           known->second = layers.try_emplace(key, next).first->second;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers of a joint graph's forward, which bound recomputation: no re-run chain crosses from one into another.
 //
-// A layer is named by its module path up to the first component that is a number ("model.layers.3", "h.0",
-// "encoder.layer.11"), in order of first appearance. Nodes without one belong to the prelude (before the first layer),
+// A layer is named by its module path (ir::layerOf), in order of first appearance. Nodes without one belong to the prelude (before the first layer),
 // to the layer that runs (in between), or to the last layer (the head and the loss: their values are used at once by
 // the backward). Nodes that depend on no trainable parameter (positions, masks, rotary tables, labels) belong to the
 // prelude wherever they stand: all layers share them, and their chains cannot be long.
@@ -20,8 +19,5 @@ struct Segments {
 };
 
 Segments findSegments(const StepModel& model);
-
-/// "model.layers.3" of "model.layers.3.mlp.up_proj"; "" where no component is a number.
-std::string_view layerOf(std::string_view module_path);
 
 }  // namespace spscope::passes

@@ -160,6 +160,20 @@ class JointBuilder {
       accumulate(x, op("aten.silu_backward.default", {{"grad_output", use(g)}, {"self", use(x)}}, type(x), dims(x)));
     });
   }
+  V dropout(V x, double p) {
+    const ir::NodeId n = node("aten.native_dropout.default", {{"input", use(x)}, {"p", p}, {"train", true}});
+    const V y = graph.addOutput(n, type(x), dims(x));
+    const V mask = graph.addOutput(n, ir::DType::kBool, dims(x));
+    for (const V o : {y, mask}) graph.value(o).storage_bytes = graph.value(o).localBytes();
+    return derived(y, {x}, [=, this](V g) {
+      accumulate(x, op("aten.native_dropout_backward.default", {{"grad_output", use(g)}, {"mask", use(mask)}, {"scale", 1 / (1 - p)}}, type(x), dims(x)));
+    });
+  }
+  /// Of all elements, as the loss.
+  V sum(V x) {
+    const V y = op("aten.sum.default", {{"self", use(x)}}, type(x), {});
+    return derived(y, {x}, [=, this](V g) { accumulate(x, view("aten.expand.default", g, {{"size", dims(x)}}, dims(x))); });
+  }
   V rmsNorm(V x, V weight) {
     const V wide = cast(x, ir::DType::kF32);
     ir::Dims rows = dims(x);

@@ -171,7 +171,7 @@ inline ir::Graph randomGraph(unsigned seed) {
     n.phase = static_cast<Phase>(pick(3));
     if (pick(3) == 0) n.forward = pick(id + 1);
     n.must_save = pick(4) == 0;
-    if (pick(2)) n.location = std::make_shared<const Location>(Location{word(), word(), word(), {}});
+    if (pick(2)) n.location = std::make_shared<const Location>(Location{word(), word(), word(), {}, pick(3)});
     if (pick(2)) n.provenance = {"some-pass", {pick(5), pick(5)}};
     if (pick(6)) g.order.push_back(id);  // the others are dead, with outputs that nothing below may use
     else

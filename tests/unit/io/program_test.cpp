@@ -98,6 +98,49 @@ TEST_F(ProgramTest, SubgraphsAreInlinedAndNoGradientPassesWhereNoneMay) {
   EXPECT_EQ(open(cond).error().code, "subgraph-unsupported");
 }
 
+TEST_F(ProgramTest, TheUsersMarksAndCheckpointsAreRead) {
+  const std::string sizes = R"({"as_int": 2}, )" + kS;
+  const auto add = [&](Program& p, const std::string& op, const std::string& from, const std::string& to, const std::string& module,
+                       const std::string& custom) {
+    std::string metadata = R"("nn_module_stack": "k,)" + module + R"(,M")";
+    if (!custom.empty()) metadata += R"(, "custom": "{\")" + custom + R"(\"}")";
+    p.value(tensor(to, 7, sizes));
+    p.add(node("torch.ops.aten." + op + ".default", arg("self", in(from)), in(to), to, metadata));
+  };
+  Program p;
+  p.sym_ints = R"("s1": )" + kS;
+  const std::string checkpoint = R"(_torchdynamo_disable_method\": \"checkpoint)";
+  add(p, "sin", "x", "a", "h.0", R"(recompute\": \"must_save)");
+  add(p, "cos", "a", "b", "h.0", checkpoint);
+  add(p, "exp", "b", "c", "h.0.mlp", checkpoint);
+  add(p, "sin", "c", "d", "h.1", checkpoint);                       // the next layer is a region of its own
+  add(p, "cos", "d", "e", "h.1", R"(recompute\": \"prefer_save)");  // says nothing, and ends the region
+  add(p, "exp", "e", "f", "h.1", R"(recompute\": \"prefer_recompute)");
+  add(p, "sin", "f", "g", "h.1", "");
+  p.add(node("torch.ops.aten.sum.default", arg("self", in("g")), in("loss"), "loss"));
+  const auto model = open(p);
+  ASSERT_TRUE(model) << model.error().format();
+  std::vector<int> regions;
+  std::vector<bool> saved;
+  for (const auto id : model->graph.order) {
+    const ir::Node& node = model->graph.node(id);
+    regions.push_back(node.location ? node.location->checkpoint : 0);
+    saved.push_back(node.must_save);
+  }
+  EXPECT_EQ(regions, (std::vector<int>{0, 1, 1, 2, 0, 3, 0, 0}));
+  EXPECT_EQ(saved, (std::vector<bool>{true, false, false, false, false, false, false, false}));
+
+  Program wrapped;  // a checkpoint that torch.compile's capture left as a sub-graph
+  wrapped.add(subgraph("tag_activation_checkpoint", ""));
+  wrapped.add(node("torch.ops.aten.sum.default", arg("self", in("out")), in("loss"), "loss"));
+  const auto inlined = open(wrapped);
+  ASSERT_TRUE(inlined) << inlined.error().format();
+  const ir::Node& inside = inlined->graph.node(inlined->graph.order[0]);
+  ASSERT_TRUE(inside.location);
+  EXPECT_EQ(inside.location->checkpoint, 1);
+  EXPECT_FALSE(inlined->graph.node(inlined->graph.order[1]).location);
+}
+
 TEST_F(ProgramTest, CudaAutocastHasItsOwnList) {
   const auto build = [](const std::string& device) {
     const std::string body =

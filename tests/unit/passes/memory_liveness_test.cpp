@@ -8,6 +8,7 @@
 #include <set>
 
 #include "passes/memory/choose_saved.h"
+#include "passes/memory/price_search.h"
 #include "passes/memory/schedule.h"
 #include "passes/memory/tags.h"
 #include "tests/support/joint_builder.h"

@@ -25,7 +25,7 @@ CutProblem randomProblem(std::mt19937& random) {
     }
     for (int i = 1 + (pick(4) == 0); i > 0; --i) {
       op.writes.push_back(static_cast<std::int32_t>(problem.storages.size()));
-      problem.storages.push_back({pick(50), pick(3) == 0});
+      problem.storages.push_back({pick(50), pick(3) == 0, pick(8) == 0});
     }
     problem.ops.push_back(op);
   }
@@ -33,21 +33,28 @@ CutProblem randomProblem(std::mt19937& random) {
 }
 
 /// Cost of running exactly these ops again, or max where that is impossible. Everything needed that no re-run op makes
-/// is kept.
+/// is kept; an op that makes what is never kept runs again for nothing.
 double costOf(const CutProblem& problem, double price, unsigned rerun_mask) {
   double cost = 0;
   std::vector<bool> wanted(problem.storages.size(), false);
   for (std::size_t s = 0; s < problem.storages.size(); ++s) wanted[s] = problem.storages[s].needed;
   for (std::size_t o = 0; o < problem.ops.size(); ++o) {
     if (!(rerun_mask >> o & 1)) continue;
+    bool forced = false;
     if (problem.ops[o].banned) return std::numeric_limits<double>::max();
-    cost += static_cast<double>(std::llround(price * static_cast<double>(problem.ops[o].cost)));
+    const auto never = [&](std::int32_t s) { return problem.storages[static_cast<std::size_t>(s)].never_kept; };
+    if (std::any_of(problem.ops[o].writes.begin(), problem.ops[o].writes.end(), never)) forced = true;
+    if (!forced) cost += static_cast<double>(std::llround(price * static_cast<double>(problem.ops[o].cost)));
     for (const std::int32_t s : problem.ops[o].reads) wanted[static_cast<std::size_t>(s)] = true;
   }
   for (std::size_t o = 0; o < problem.ops.size(); ++o)
     if (!(rerun_mask >> o & 1))
       for (const std::int32_t s : problem.ops[o].writes)
-        if (wanted[static_cast<std::size_t>(s)]) cost += static_cast<double>(problem.storages[static_cast<std::size_t>(s)].bytes);
+        if (wanted[static_cast<std::size_t>(s)]) {
+          const CutProblem::Storage& storage = problem.storages[static_cast<std::size_t>(s)];
+          if (storage.never_kept && !problem.ops[o].banned) return std::numeric_limits<double>::max();
+          cost += static_cast<double>(storage.bytes);
+        }
   return cost;
 }
 
@@ -67,6 +74,9 @@ TEST(MinCut, EqualsBruteForceOnSmallGraphs) {
     for (std::size_t s = 0; s < problem.storages.size(); ++s) {
       ASSERT_FALSE(solution.kept[s] && solution.remade[s]);
       ASSERT_TRUE(!problem.storages[s].needed || solution.kept[s] || solution.remade[s]);
+      if (!solution.kept[s] || !problem.storages[s].never_kept) continue;
+      const auto writes = [&](const CutProblem::Op& op) { return std::find(op.writes.begin(), op.writes.end(), static_cast<std::int32_t>(s)) != op.writes.end(); };
+      ASSERT_TRUE(std::find_if(problem.ops.begin(), problem.ops.end(), writes)->banned);
     }
     for (std::size_t o = 0; o < problem.ops.size(); ++o)
       for (const std::int32_t s : problem.ops[o].reads)
