@@ -145,6 +145,21 @@ class Walk {
     return best;
   }
 
+  /// A Python frame called wait in which a host collective on another thread came to its end: where PyTorch's Gloo works on
+  /// a thread of its own, nothing else tells that the caller stood still for it.
+  std::optional<Place> awaitedCollective(const Stretch& stretch, TrackIndex thread, std::int64_t end) const {
+    const auto at_event = at(stretch.event);
+    if (e_.category[at_event] != Category::kPython || trace_.strings.text(e_.name[at_event]).find("wait") == std::string_view::npos) return std::nullopt;
+    std::optional<Place> best;
+    for (const TrackIndex t : tracks_of_rank_[at(trace_.tracks[at(thread)].rank)]) {
+      const Stretch* s = t == thread || host_[at(t)].empty() ? nullptr : stretchBefore(t, end);
+      if (!s || e_.category[at(s->event)] != Category::kCollective) continue;
+      const std::int64_t done = std::min(s->end, end);
+      if (done > stretch.start && (!best || done > best->time)) best = Place{done, kNoIndex, t};
+    }
+    return best;
+  }
+
   bool synchronizes(EventIndex i) {
     if (e_.category[at(i)] == Category::kSynchronize) return true;
     if (e_.category[at(i)] != Category::kRuntime) return false;
@@ -269,17 +284,14 @@ class Walk {
     const Category category = e_.category[at(event)];
 
     if (category == Category::kWait || category == Category::kCollective) {
+      const bool blocked = end - start > kReturnsAtOnceNs;
       const std::int32_t c = collective_[at(event)];
-      if (c != kNoIndex && end - start > kReturnsAtOnceNs) {
-        const MatchedCollective& all = collectives_[at(c)];
-        if (all.why_not.empty() && all.last_arrival_ns < end) {
-          charge(all.last_arrival_ns, end, event, PathKind::kCommunication);
-          return std::optional(arrivalOfLast(all, rank));
-        }
-        charge(start, end, event, PathKind::kCommunication);
-      } else {
-        charge(start, end, event, PathKind::kHost);
+      const MatchedCollective* all = c == kNoIndex ? nullptr : &collectives_[at(c)];
+      if (blocked && all && all->why_not.empty() && all->last_arrival_ns < end) {
+        charge(all->last_arrival_ns, end, event, PathKind::kCommunication);
+        return std::optional(arrivalOfLast(*all, rank));
       }
+      charge(start, end, event, blocked ? PathKind::kCommunication : PathKind::kHost);
       return std::optional(before);
     }
     if (synchronizes(event)) {
@@ -294,6 +306,11 @@ class Walk {
       if (!copy || e_.end[at(work)] <= start || e_.end[at(work)] > end || visited_[at(work)]) continue;
       charge(e_.end[at(work)], end, event, PathKind::kHost);  // a copy that blocks its caller
       return std::optional(Place{e_.end[at(work)], work, kNoIndex});
+    }
+    if (const auto done = awaitedCollective(*stretch, here.thread, end)) {
+      charge(done->time, end, event, PathKind::kHost);
+      inferred_ = true;
+      return std::optional(*done);
     }
     charge(start, end, event, map_.work[at(event)] == Work::kCompute ? PathKind::kCompute : PathKind::kHost);
     if (start == e_.start[at(event)]) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "profiler/analyze/launches.h"
 
@@ -32,6 +33,12 @@ void eachOnThreads(const Trace& trace, Category outer, const Visit& visit) {
 void add(std::int64_t& sum, std::int64_t value) { sum = sum == kUnknown ? value : sum + value; }
 
 }  // namespace
+
+std::string_view plainOpName(std::string_view name) {
+  for (const std::string_view number : {", seq = ", ", op_id = "})
+    if (const std::size_t found = name.find(number); found != std::string_view::npos) name = name.substr(0, found);
+  return name;
+}
 
 Attribution attribute(const Trace& trace) {
   const Events& e = trace.events;
@@ -80,6 +87,14 @@ std::vector<NodeTime> timeByNode(const Trace& trace, const WorkMap& map, const s
     if (e.category[at(i)] == Category::kOperator && inside != kNoIndex)
       inner[at(inside)] += std::min(e.end[at(i)], e.end[at(inside)]) - e.start[at(i)];
   });
+  // Names that differ only in numbers are one op.
+  std::unordered_map<std::string_view, StringId> plain;
+  std::vector<StringId> same(trace.strings.size(), 0);
+  const auto opOf = [&](std::size_t i) {
+    const StringId name = cause.op[i];
+    if (name != 0 && same[name] == 0) same[name] = plain.try_emplace(plainOpName(trace.strings.text(name)), name).first->second;
+    return same[name];
+  };
   struct Row : NodeTime {
     std::int64_t ops = 0, works = 0, waits = 0;
   };
@@ -91,7 +106,7 @@ std::vector<NodeTime> timeByNode(const Trace& trace, const WorkMap& map, const s
     if (!device && c != Category::kOperator && c != Category::kCollective && c != Category::kWait) continue;
     if (!left_out.empty() && left_out[i]) continue;
     const NodeIndex node = cause.node[i];
-    Row& row = node != kNoIndex ? of_node[at(node)] : of_name[cause.op[i]];
+    Row& row = node != kNoIndex ? of_node[at(node)] : of_name[opOf(i)];
     const std::int64_t ns = e.end[i] - e.start[i];
     if (device) add(row.device_ns, ns), ++row.works;
     if (c == Category::kOperator) add(row.host_ns, std::max<std::int64_t>(ns - inner[i], 0)), ++row.ops;
@@ -125,7 +140,7 @@ std::vector<GroupTime> timeBy(const Trace& trace, const std::vector<NodeTime>& n
   for (const NodeTime& row : nodes) {
     std::string text;
     if (row.node == kNoIndex) {
-      if (key == NodeKey::kOp) text = trace.strings.text(row.name);
+      if (key == NodeKey::kOp) text = plainOpName(trace.strings.text(row.name));
     } else {
       const GraphNode& n = trace.nodes[at(row.node)];
       text = key == NodeKey::kPhase ? nameOf(n.phase) : trace.strings.text(key == NodeKey::kOp ? n.op : key == NodeKey::kModule ? n.module : n.stage);

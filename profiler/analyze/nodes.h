@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "profiler/analyze/work.h"
@@ -20,10 +21,13 @@ struct Attribution {
 };
 Attribution attribute(const Trace& trace);
 
+/// The name of an op without the numbers that PyTorch's NVTX ranges bear: "aten::mm, seq = 3, op_id = 7" is "aten::mm".
+std::string_view plainOpName(std::string_view name);
+
 /// All ranks together.
 struct NodeTime {
   NodeIndex node = kNoIndex;    ///< kNoIndex: a row by the name of an op
-  StringId name = 0;            ///< of the node or op; 0: not attributed
+  StringId name = 0;            ///< of the node, or of an op of this plainOpName; 0: not attributed
   std::int64_t count = 0;       ///< how often it ran
   std::int64_t total_ns = 0;    ///< device_ns where the trace has device work, otherwise host_ns
   std::int64_t device_ns = kUnknown;         ///< durations of its kernels, copies and sets; kUnknown: it has none

@@ -196,6 +196,19 @@ TEST(FieldCases, TR_27_device_work_finds_its_op_by_id_whatever_the_clocks_say) {
   EXPECT_EQ(rows[2].total_ns, 1'000);
 }
 
+TEST(Nodes, RangesOfPyTorchAreOneOpWhateverTheirNumbers) {
+  TraceBuilder b;
+  const auto r = b.rank(0);
+  for (int i = 0; i < 3; ++i) {
+    b.host(r, Category::kRange, "aten::mm, seq = " + std::to_string(i) + ", op_id = 7", 10 * i, 10 * i + 5);
+    b.call(r, i + 1, 10 * i + 1, 10 * i + 2), b.kernel(r, "gemm", 10 * i + 3, 10 * i + 7, 7, i + 1);
+  }
+  const auto rows = timeByNode(b.trace, classifyWork(b.trace));
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].total_ns, 12'000);
+  EXPECT_EQ(plainOpName(b.trace.strings.text(rows[0].name)), "aten::mm");
+}
+
 TEST(FieldCases, TR_39_what_is_not_known_is_counted_apart_not_added_as_zero) {
   TraceBuilder b;
   const auto r = b.rank(0);

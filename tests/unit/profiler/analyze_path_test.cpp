@@ -138,6 +138,20 @@ TEST(CriticalPath, CollectivesOfDevicesToo) {
   EXPECT_EQ(path->inferred, 1);
 }
 
+TEST(CriticalPath, APythonWaitForGloosThread) {
+  TraceBuilder b;
+  const auto r = b.rank(0);
+  b.op(r, "before", 0, 20, 1);
+  b.host(r, Category::kPython, "<built-in method wait>", 20, 103, 1);
+  b.host(r, Category::kCollective, "gloo:all_to_all", 22, 100, 2);
+  b.op(r, "after", 103, 150, 1);
+  const auto path = pathOf(b.trace);
+  ASSERT_TRUE(path);
+  EXPECT_EQ(text(b.trace, *path),
+            "0 compute before 0-20; 0 host <built-in method wait> 20-22~; 0 communication gloo:all_to_all 22-100~; 0 host <built-in method wait> 100-103; "
+            "0 compute after 103-150");
+}
+
 TEST(CriticalPath, AThreadThatAnotherOneWoke) {
   TraceBuilder b;
   const auto r = b.rank(0);
