@@ -62,6 +62,8 @@ class Writer {
   void prepare() {
     order_ = eventsByStart(trace_);
     std::erase_if(order_, [&](EventIndex e) { return !shown(rankOf(static_cast<std::size_t>(e))); });
+    position_.resize(trace_.events.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) position_[static_cast<std::size_t>(order_[i])] = i;
     std::vector<EventIndex> slices;
     for (const EventIndex e : order_)
       if (trace_.events.category[static_cast<std::size_t>(e)] != Category::kInstant) slices.push_back(e);
@@ -93,7 +95,8 @@ class Writer {
   }
 
   /// Launch to device work by correlation id, never by time; and the trace's own arrows. An arrow cannot point back in
-  /// time: where clocks disagree, it ends later within its target, or is left out.
+  /// time: where clocks disagree, it ends later within its target, or is left out. Viewers bind its ends to what is open at
+  /// their times, so marks and events of no length have none.
   void findArrows() {
     std::map<std::pair<std::int32_t, std::int64_t>, EventIndex> launches;
     for (const EventIndex e : order_) {
@@ -107,7 +110,7 @@ class Writer {
       if (launch != launches.end()) arrow(launch->second, e, "\"ac2g\"");
     }
     for (const Flow& f : trace_.flows) {
-      if (f.from == kNoIndex || f.to == kNoIndex || !shown(rankOf(static_cast<std::size_t>(f.from))) || !shown(rankOf(static_cast<std::size_t>(f.to)))) continue;
+      if (f.from == kNoIndex || f.to == kNoIndex || f.from == f.to || !shown(rankOf(static_cast<std::size_t>(f.from))) || !shown(rankOf(static_cast<std::size_t>(f.to)))) continue;
       arrow(f.from, f.to, f.kind == 0 ? std::string_view("\"flow\"") : names_[f.kind]);
     }
   }
@@ -115,17 +118,20 @@ class Writer {
   struct Arrow {
     std::int64_t id;  // counted from 1: ids of the source may be beyond what readers keep
     std::int64_t time;
+    EventIndex event;  // whose track it is on
     bool begins;
     std::string_view kind;
   };
   void arrow(EventIndex from, EventIndex to, std::string_view kind) {
     const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
     const std::int64_t start = trace_.events.start[f], end = std::max(trace_.events.start[t], start);
-    if (trace_.events.category[f] == Category::kInstant || trace_.events.category[t] == Category::kInstant || end > trace_.events.end[t])
+    if (trace_.events.category[f] == Category::kInstant || trace_.events.category[t] == Category::kInstant || start == trace_.events.end[f] ||
+        end >= trace_.events.end[t])
       return problems_.count(Problem::kLostMetadata, strf("arrow to event %zu", t));
     const std::int64_t id = ++arrow_count_;
-    arrows_[from].push_back({id, start, true, kind});
-    arrows_[to].push_back({id, end, false, kind});
+    arrows_[from].push_back({id, start, from, true, kind});
+    // Readers sort by time and keep the order of the file where times are equal: the end never stands before the beginning.
+    arrows_[position_[t] > position_[f] ? to : from].push_back({id, end, to, false, kind});
   }
 
   void header() {
@@ -274,7 +280,8 @@ class Writer {
     text_ += "}}";
     if (const auto found = arrows_.find(index); found != arrows_.end())
       for (const Arrow& a : found->second) {
-        begin(a.begins ? "s" : "f", track.rank, tid);
+        const auto on = static_cast<std::size_t>(a.event), its_track = static_cast<std::size_t>(trace_.events.track[on]);
+        begin(a.begins ? "s" : "f", trace_.tracks[its_track].rank, tids_[its_track] + lane_[on]);
         text_ += ",\"id\":";
         number(a.id);
         text_ += ",\"cat\":";
@@ -404,6 +411,7 @@ class Writer {
   const ChromeOptions& options_;
   Problems problems_;
   std::vector<EventIndex> order_;
+  std::vector<std::size_t> position_;       // of each event in order_
   std::vector<std::int32_t> lane_, lanes_;  // of each event; how many each track has
   std::vector<std::int64_t> tids_;          // of each track's first lane
   std::vector<std::string> names_;          // quoted

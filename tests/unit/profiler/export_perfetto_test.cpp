@@ -29,20 +29,21 @@ class Perfetto : public TempFolderTest {
   void check(const Trace& trace) {
     const auto problems = writeChrome(trace, path("t.json"));
     ASSERT_TRUE(problems) << problems.error().message;
-    EXPECT_EQ(query("SELECT name, severity, value FROM stats WHERE value != 0 AND severity != \"info\""), nlohmann::json::parse(R"([["name","severity","value"]])"));
     std::int64_t arrows = 0;  // as the text has them
     const std::string text = contents("t.json");
     for (std::size_t at = text.find("{\"ph\":\"s\""); at != std::string::npos; at = text.find("{\"ph\":\"s\"", at + 1)) ++arrows;
-    const nlohmann::json counts = query("SELECT (SELECT count(*) FROM slice), (SELECT count(*) FROM flow)");
-    ASSERT_EQ(counts.size(), 2u) << counts;
-    EXPECT_EQ(counts[1][0], trace.events.size() + trace.memory.size());
-    EXPECT_EQ(counts[1][1], arrows);
+    // One question, since the engine takes seconds to start.
+    const nlohmann::json found = query("SELECT (SELECT count(*) FROM slice), (SELECT count(*) FROM flow), (SELECT group_concat(name) FROM stats WHERE value != 0 AND severity != \"info\")");
+    ASSERT_EQ(found.size(), 2u) << found;
+    EXPECT_EQ(found[1][0], trace.events.size() + trace.memory.size());
+    EXPECT_EQ(found[1][1], arrows);
+    EXPECT_EQ(found[1][2], nullptr);
   }
   std::string node_, engine_;
 };
 
 TEST_F(Perfetto, TakesRandomTracesWhole) {
-  for (std::uint64_t seed = 0; seed < 6; ++seed) check(RandomTrace(seed).make(static_cast<int>(seed * 60)));
+  for (std::uint64_t seed = 0; seed < 3; ++seed) check(RandomTrace(seed).make(150));
 }
 
 TEST_F(Perfetto, TakesOurExportsOfForeignTracesWhole) {
