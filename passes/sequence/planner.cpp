@@ -49,6 +49,25 @@ const ir::Factor& shardedFactor(const ir::Value& v) {
   return v.factors[static_cast<std::size_t>(v.placement.dim)][static_cast<std::size_t>(v.placement.factor)];
 }
 
+/// Dimensions that an op's operands have at least. Rules count on them; a damaged file may say otherwise.
+struct LeastRank {
+  std::string_view op, argument;
+  std::size_t rank;
+};
+constexpr LeastRank kLeastRanks[] = {
+    {"linear", "input", 1}, {"linear", "weight", 1}, {"matmul", "self", 1}, {"matmul", "other", 1}, {"mm", "self", 2},
+    {"mm", "mat2", 2}, {"addmm", "mat1", 2}, {"addmm", "mat2", 2}, {"bmm", "self", 3}, {"bmm", "mat2", 3},
+    {"baddbmm", "batch1", 3}, {"baddbmm", "batch2", 3}, {"embedding", "weight", 2}, {"layer_norm", "input", 1},
+    {"rms_norm", "input", 1}, {"cross_entropy_loss", "self", 1}, {"scaled_dot_product_attention", "query", 2},
+    {"scaled_dot_product_attention", "key", 2}, {"scaled_dot_product_attention", "value", 2},
+};
+bool hasTooFewDims(const ir::Graph& graph, const ir::Node& node, std::string_view base) {
+  for (const LeastRank& least : kLeastRanks)
+    if (least.op == base)
+      if (const ValueId v = ir::useArg(node, Symbol(least.argument)); v != kNone && graph.value(v).shape.size() < least.rank) return true;
+  return false;
+}
+
 }  // namespace
 
 Planner::Planner(ir::Graph& graph, const PassContext& context)
@@ -123,6 +142,8 @@ void Planner::planNode(NodeId id) {
     const auto ops = operands(id);
     if (allReplicated(*this, ops)) setReplicated(id);
     else reason = "no placement rule for " + node(id).op.str();
+  } else if (hasTooFewDims(graph_, node(id), base)) {
+    reason = node(id).op.str() + " of an operand with too few dimensions";
   } else {
     reason = rule->second(*this, id);
   }

@@ -88,7 +88,7 @@ class BrokenFiles : public ::testing::Test {
     EXPECT_NE(a.reason(), "");
     EXPECT_NE(a.reason(), "internal");
     EXPECT_NE(a.message(), "");
-    if (a.reason() != "text-syntax") EXPECT_EQ(a.message().find('\n'), std::string::npos) << a.message();
+    EXPECT_TRUE(a.reason() == "text-syntax" || a.message().find('\n') == std::string::npos) << a.message();
     EXPECT_EQ(a.errors.find("error[" + a.reason() + "]"), a.errors.rfind("error[")) << "said once: " << a.errors;
   }
   std::string at(const std::string& name) const { return tmp_.path() + "/" + name; }
@@ -255,7 +255,7 @@ TEST_F(BrokenFiles, StagesThatWereCutOrEdited) {
     const Answer answer = run({i % 2 ? "inspect" : "compile", path});
     expectClear(answer);
     refused += answer.code == 3;
-    if (i < 4) EXPECT_EQ(answer.code, 3);
+    EXPECT_TRUE(i >= 4 || answer.code == 3) << "cut";
   }
   EXPECT_GE(refused, 4);
 }
