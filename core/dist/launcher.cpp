@@ -70,11 +70,14 @@ class Supervisor {
   bool anyRunning() const {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return !r.record.ended; });
   }
-  /// A rank that hangs has nothing to report: once the others have, it need not be waited for.
-  bool onlyCulpritIsLeft() const {
+  /// A rank that hangs has nothing to report, nor one that is still being loaded: once the others have, they need not be
+  /// waited for.
+  bool nobodyHasMoreToSay() const {
     if (culprit_ < 0) return false;
-    for (const Rank& r : ranks_)
-      if (!r.record.ended && (r.record.rank != culprit_ || r.record.error)) return false;
+    for (const Rank& r : ranks_) {
+      const bool silent = (r.record.rank == culprit_ && !r.record.error) || r.state.snapshot().progress == 0;
+      if (!r.record.ended && !silent) return false;
+    }
     return true;
   }
   void waitForNews();
@@ -280,7 +283,7 @@ void Supervisor::stopInTime(std::int64_t now) {
     }
   }
   if (told_ns_ != 0 && termed_ns_ == 0 &&
-      (now - told_ns_ > (cancelled_ ? spec_.cancel_grace : spec_.grace).count() * kMs || onlyCulpritIsLeft())) {
+      (now - told_ns_ > (cancelled_ ? spec_.cancel_grace : spec_.grace).count() * kMs || nobodyHasMoreToSay())) {
     termed_ns_ = now;
     signalAll(SIGTERM);
   }

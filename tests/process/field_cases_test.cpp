@@ -44,7 +44,7 @@ TEST(FieldCases, LA_04_the_record_of_the_rank_at_fault_is_written_first) {
   EXPECT_EQ(first->first, 1);
   const std::string text = run.outcome.failure->toError(run.outcome.ranks).format();
   EXPECT_THAT(text, HasSubstr("rank 1 failed first"));
-  EXPECT_THAT(text, HasSubstr("all_reduce #3 (inside)"));  // where the others were
+  for (const char* other : {"note: 0 ", "note: 2 "}) EXPECT_THAT(text, HasSubstr(other));  // where the others were
   // It stays beside the ranks' output.
   EXPECT_THAT(lastLines(run.outcome.directory + "/failure.log", 99), Contains(HasSubstr("rank 1 failed first")));
   EXPECT_FALSE(std::filesystem::exists(run.outcome.directory + "/request"));
@@ -71,7 +71,7 @@ TEST(FieldCases, LA_06_different_sizes_or_orders_are_named_before_they_hang_at_a
       EXPECT_EQ(run.outcome.failure->error.code, "collective-mismatch") << message;
       EXPECT_THAT(message, HasSubstr(strf(" #%d: rank ", std::atoi(step) + 1)));
       EXPECT_THAT(message, HasSubstr(std::string_view(mode) == "size" ? "1001" : "barrier"));
-      EXPECT_LT(run.seconds_after_fault, kEndsWithin);  // far before the deadline, a minute
+      EXPECT_LT(run.seconds_after_fault, endsWithin());  // far before the deadline, a minute
       for (const RankRecord& r : run.outcome.ranks) EXPECT_EQ(r.signal, 0) << "rank " << r.rank << " was aborted";
     }
 }
@@ -81,7 +81,7 @@ TEST(FieldCases, LA_08_a_hang_is_reported_soon_and_by_default) {
   EXPECT_LE(Rendezvous{}.timeout, milliseconds(120'000));
   const ProbeRun run = runProbe(3, {"sleep", "1", "3", "--timeout-ms", "2000"});  // nothing else is switched on
   ASSERT_TRUE(run.outcome.failure.has_value());
-  EXPECT_LT(run.seconds_after_fault, 2 + kEndsWithin);
+  EXPECT_LT(run.seconds_after_fault, 2 + endsWithin());
   EXPECT_EQ(run.outcome.failure->rank, 1);
   EXPECT_EQ(run.outcome.failure->node, "%linear_3");
   EXPECT_THAT(run.outcome.failure->error.message, HasSubstr("did not come to all_reduce #4"));
@@ -163,7 +163,7 @@ TEST(FieldCases, LA_03_a_launched_rank_that_fails_alone_ends_and_so_does_the_oth
   EXPECT_EQ(zero.json()["refusals"][0]["code"], "input-out-of-range") << zero.text();
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(one.wait(), 4) << one.text();
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));  // the deadline is a minute
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(endsWithin()));  // the deadline is a minute
   EXPECT_THAT(one.text(), HasSubstr("error[peer-lost]"));  // only rank 0 writes --json
   std::filesystem::remove(good);
   std::filesystem::remove(bad);

@@ -49,7 +49,7 @@ TEST(Hardship, RanksKilledAtRandomMomentsAreNamed) {
     EXPECT_EQ(launcher.wait(), 4) << launcher.text();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     longest = std::max(longest, seconds);
-    EXPECT_LT(seconds, kEndsWithin) << launcher.text();
+    EXPECT_LT(seconds, endsWithin()) << launcher.text();
     EXPECT_THAT(launcher.text(), HasSubstr(strf("error[rank-died]: rank %d: killed by signal 9 (SIGKILL)", victim)));
     for (const int pid : pids) EXPECT_FALSE(isRunning(pid));
   }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -25,6 +26,13 @@
 #include "core/dist/spawn.h"
 
 namespace spscope::dist {
+
+/// Within how many seconds a run must end: 5; more where the machine has far more to do than it has cores.
+inline double endsWithin() {
+  double load = 0;
+  std::ifstream("/proc/loadavg") >> load;
+  return 5.0 * std::max(1.0, load / (2.0 * std::max(1u, std::thread::hardware_concurrency())));
+}
 
 /// False also for a zombie that nobody has reaped yet.
 inline bool isRunning(int pid) {
