@@ -49,6 +49,12 @@ class Run : public Command {
     command.add_option("--resume", run_.resume, "go on from what --save-to kept")->type_name("DIR");
     command.add_option("--timeout", run_.timeout_seconds, "deadline of every collective, in seconds")->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
     command.add_flag("--allow-replicated", run_.allow_replicated, "run even where nothing can be sharded");
+    command.option_defaults()->group("Profile");
+    command.add_option("--profile", run_.profile.file, "record some steps into this trace (Nsight's schema; read it with spscope trace)")->type_name("TRACE");
+    command.add_option("--profile-steps", profile_steps_, "which steps, from A to before B, counted from 0 (default: three after one warm-up)")->type_name("A:B");
+    command.add_option("--profile-ranks", profile_ranks_, "which ranks (default: all)")->type_name("0,2-3");
+    command.add_option("--profile-cap", profile_cap_mib_, "most that a rank records, in MiB; what comes later is counted")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))->capture_default_str()->type_name("MIB");
+    command.option_defaults()->group("Run");
     command.add_flag("--launched", run_.launched, "this process is one rank of torchrun, Slurm or Open MPI");
   }
 
@@ -58,6 +64,7 @@ class Run : public Command {
     SP_ASSIGN(run_.open, session::resolveStage(run_.open));
     SP_ASSIGN(run_.settings, flags_.settings(model_));
     SP_ASSIGN(run_.data, data_.request());
+    SP_TRY(settleProfile());
     const bool terminal = ::isatty(STDERR_FILENO) == 1;  // a line of progress may stand there
     SP_ASSIGN(const session::RunOutcome outcome, session::run(run_, request, [&](const session::StepLine& line) {
       const std::string text = strf("step %lld  loss %.6g  %s", static_cast<long long>(line.step), line.loss, formatNs(line.ns).c_str());
@@ -87,6 +94,23 @@ class Run : public Command {
   }
 
  private:
+  /// Which steps are recorded: what was asked for must lie within the run.
+  Status settleProfile() {
+    session::ProfileRequest& profile = run_.profile;
+    if (profile.file.empty()) {
+      if (profile_steps_.empty() && profile_ranks_.empty()) return {};
+      return makeError("usage", "--profile-steps and --profile-ranks need --profile TRACE", Outcome::kUsage);
+    }
+    profile.cap_bytes = profile_cap_mib_ << 20;
+    if (!profile_steps_.empty()) SP_TRY(session::parseProfileSteps(profile_steps_, profile));
+    if (!profile_ranks_.empty()) SP_TRY(session::parseProfileRanks(profile_ranks_, run_.settings.sp, profile));
+    if (profile_steps_.empty() && run_.steps <= profile.first) profile.first = run_.steps - 1;  // a short run has no warm-up
+    if (profile.first < run_.steps) return {};
+    Error error = makeError("usage", strf("--profile-steps %s: the run has steps 0 to %lld", profile_steps_.c_str(), static_cast<long long>(run_.steps - 1)), Outcome::kUsage);
+    error.legal = strf("A below %lld", static_cast<long long>(run_.steps));
+    return error;
+  }
+
   static std::int64_t most(const std::vector<std::int64_t>& v) { return v.empty() ? 0 : *std::max_element(v.begin(), v.end()); }
 
   static void fill(Json& json, const session::RunOutcome& o) {
@@ -111,6 +135,7 @@ class Run : public Command {
     json["comm_bytes"] = o.comm_bytes;
     json["cancelled"] = o.cancelled;
     json["saved_to"] = o.saved_to;
+    if (o.profile) json["profile"] = {{"events", o.profile->events}, {"ranks", o.profile->ranks}, {"dropped", o.profile->dropped}};
     addCompileJson(json["plan"], o.compiled);
     json["plan_hash"] = o.compiled.compiled.plan_hash;
   }
@@ -135,6 +160,7 @@ class Run : public Command {
     page.table(std::move(memory));
     page.line(strf("%s sent per rank and step", formatBytes(o.comm_bytes).c_str()));
     if (!o.saved_to.empty()) page.line("saved to " + o.saved_to);
+    if (o.profile) page.line(strf("%lld events of %lld ranks recorded in %s", static_cast<long long>(o.profile->events), static_cast<long long>(o.profile->ranks), run_.profile.file.c_str()));
   }
 
   static void addLossChart(Page& page, const session::RunOutcome& o) {
@@ -156,6 +182,8 @@ class Run : public Command {
   CompileFlags flags_;
   DataFlags data_;
   session::RunRequest run_;
+  std::string profile_steps_, profile_ranks_;
+  std::int64_t profile_cap_mib_ = 256;
 };
 
 }  // namespace

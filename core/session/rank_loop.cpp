@@ -29,28 +29,46 @@ std::int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Tells the reporter of every node, and adds up the time in collectives.
+/// Tells the reporter of every node, adds up the time in collectives, and passes everything on to the profile's recorder.
 class RankObserver final : public exec::ExecutionObserver {
  public:
-  explicit RankObserver(dist::RankReporter& reporter) : reporter_(reporter) {}
+  RankObserver(dist::RankReporter& reporter, exec::ExecutionObserver* next) : reporter_(reporter), next_(next) {}
   std::int64_t comm_ns = 0, exposed_comm_ns = 0;
 
-  bool nodeBegin(int, const ir::Node& node, std::int64_t) override {
+  void stepBegin(int rank, std::int64_t step, std::int64_t ns) override {
+    if (next_ != nullptr) next_->stepBegin(rank, step, ns);
+  }
+  void stepEnd(int rank, std::int64_t step, std::int64_t ns) override {
+    if (next_ != nullptr) next_->stepEnd(rank, step, ns);
+  }
+  bool nodeBegin(int rank, const ir::Node& node, std::int64_t ns) override {
     std::array<char, 192> text;  // no allocation: this runs before every node
     const std::size_t n = std::min(node.name.size(), text.size() - 1);
     text[0] = '%';
     std::memcpy(text.data() + 1, node.name.data(), n);
     reporter_.note({text.data(), n + 1});
-    return true;
+    return next_ == nullptr || next_->nodeBegin(rank, node, ns);
   }
-  void onCollectiveWait(const exec::CollectiveEvent&, const exec::CollectiveSpan& times) override {
+  void nodeEnd(int rank, const ir::Node& node, std::int64_t ns) override {
+    if (next_ != nullptr) next_->nodeEnd(rank, node, ns);
+  }
+  void onCollectiveStart(const exec::CollectiveEvent& collective, std::int64_t ns) override {
+    if (next_ != nullptr) next_->onCollectiveStart(collective, ns);
+  }
+  void onCollectiveWait(const exec::CollectiveEvent& collective, const exec::CollectiveSpan& times) override {
+    if (next_ != nullptr) next_->onCollectiveWait(collective, times);
     comm_ns += times.end_ns - times.begin_ns;
     // Blocked while it was under way; that this thread was woken late is no communication.
     exposed_comm_ns += std::max<std::int64_t>(0, std::min(times.end_ns, times.wait_end_ns) - times.wait_begin_ns);
   }
 
+  void allocation(int rank, const ir::Node* node, std::int64_t bytes, std::int64_t live, std::int64_t ns) override {
+    if (next_ != nullptr) next_->allocation(rank, node, bytes, live, ns);
+  }
+
  private:
   dist::RankReporter& reporter_;
+  exec::ExecutionObserver* next_;  ///< may be null
 };
 
 Result<std::unique_ptr<dist::Collectives>> meet(const RunRequest& what, RankPlace& place) {
@@ -65,8 +83,7 @@ Result<std::unique_ptr<dist::Collectives>> meet(const RunRequest& what, RankPlac
   dist::NcclOptions options;
   options.timeout = timeout;
   options.on_collective = place.meet.on_collective;
-  SP_ASSIGN(auto gpus, dist::connectNccl(std::move(group), options));
-  return dist::makeAsync(std::move(gpus));
+  return dist::connectNccl(std::move(group), options);
 }
 
 /// Everything in which a difference would make the ranks hang or compute something else.
@@ -153,13 +170,24 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     reporter.send({"saved", {{"saved_to", out.figures.saved_to}}});  // an interrupted rank sends no figures
     return {};
   };
+  std::unique_ptr<RankProfile> profile;
+  if (what.profile.of(rank)) {
+    SP_ASSIGN(profile, RankProfile::start(what.profile, rank, size, place.transport, *graph, what.settings, request.diagnostics));
+  }
+  if (!what.profile.file.empty()) {  // an instant that all ranks share: for ranks that are on different clocks
+    SP_TRY(group->barrier());
+    if (profile) profile->barrier(nowNs());
+    if (profile) profile->resident(state.weights().bytes(), passes::optimizerBytes(*graph, what.settings.optimizer));
+  }
   const std::int64_t first = state.stepsMade();
   for (std::int64_t i = 0; i < what.steps; ++i) {
     reporter.phase("batch");
+    const std::int64_t load_begin = nowNs();
     SP_ASSIGN(const exec::TensorBag inputs, loadInputs(*model, what.data, first + i, request));
+    if (profile) profile->hostCall(i, "load batch", load_begin, nowNs());
     reporter.phase("step");
     reporter.step(first + i);
-    RankObserver observer(reporter);
+    RankObserver observer(reporter, profile ? profile->observer(i) : nullptr);
     exec::StepOptions options;
     options.cancel = request.cancel;
     options.observer = &observer;
@@ -177,6 +205,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
       SP_TRY(exec::saveBag(step->gradients, gradsFile(what.grads_to, rank)));
     const std::int64_t update_begin = nowNs();
     SP_ASSIGN(const exec::OptimizerReport update, state.apply(step->gradients));
+    if (profile) profile->hostCall(i, kOptimizerCall, update_begin, nowNs());
     StepLine line;
     line.step = first + i;
     line.loss = step->loss;
@@ -192,6 +221,10 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     if (on_step) on_step(line);
   }
   exec::countOtherThreads(nullptr);
+  if (profile) {
+    if (const Status written = profile->finish(); !written && request.diagnostics != nullptr)
+      request.diagnostics->warn(written.error().code, written.error().message);
+  }
   reporter.phase("end");
   SP_TRY(group->barrier());
   if (gather) {

@@ -104,12 +104,39 @@ Status runHere(const RunRequest& what, const Request& request, const OnStep& on_
   return {};
 }
 
+/// The trace, from what the ranks recorded. A run is no worse for a profile that cannot be written.
+void writeProfile(const RunRequest& what, const Request& request, RunOutcome& out) {
+  if (what.profile.file.empty()) return;
+  std::vector<std::pair<std::string, std::string>> properties{
+      {"model", what.open.path}, {"plan_hash", out.compiled.compiled.plan_hash}, {"save", what.settings.save},
+      {"sp", std::to_string(what.settings.sp)}, {"device", what.settings.device}, {"optimizer", what.settings.optimizer},
+      {"communication", what.settings.communication}, {"ranks", what.ranks}, {"spscope", SPSCOPE_VERSION}, {"libtorch", dist::libtorchVersion()}};
+  for (std::size_t r = 0; r < out.predicted_peak_bytes.size(); ++r)
+    properties.emplace_back("predicted_peak." + std::to_string(r), std::to_string(out.predicted_peak_bytes[r]));
+  Request uncancelled = request;  // a run that was stopped has a profile, too
+  uncancelled.cancel = CancelToken();
+  auto written = mergeProfile(what.profile, what.settings.sp, properties, uncancelled);
+  if (!written) {
+    request.diagnostics->warn(written.error().code, "no profile was written: " + written.error().message);
+    out.profile_error = written.error();
+    return;
+  }
+  out.profile = std::move(*written);
+  for (const int rank : out.profile->missing)
+    request.diagnostics->warn("profile-rank-missing", strf("rank %d left no recording here", rank), {}, {},
+                              "A rank on another host leaves it there, beside where the trace would be: copy those files and read them together.");
+  if (out.profile->dropped > 0)
+    request.diagnostics->warn("profile-dropped", strf("%lld records were dropped beyond the cap", static_cast<long long>(out.profile->dropped)), {}, {},
+                              "Record fewer steps (--profile-steps), fewer ranks (--profile-ranks), or raise --profile-cap.");
+}
+
 /// This process is one rank of an existing launch.
 Result<RunOutcome> runLaunched(const RunRequest& what, const Request& request, const OnStep& on_step) {
   SP_ASSIGN(const dist::LaunchedRank at, dist::launchedRank());
   SP_TRY(dist::checkWorld(what.settings.sp, what.settings.dp, at.size));
   log::setRank(at.rank);
   const auto reporter = dist::RankReporter::detached(at.rank, at.size);
+  if (!what.profile.file.empty() && at.rank == 0) SP_TRY(prepareProfile(what.profile));
   RankPlace place{*reporter, {}, what.ranks};
   place.meet.rank = at.rank;
   place.meet.size = at.size;
@@ -142,6 +169,7 @@ Result<RunOutcome> runLaunched(const RunRequest& what, const Request& request, c
     out.exposed_comm_ns.push_back(f.exposed_comm_ns);
   }
   out.saved_to = training->figures.saved_to;
+  if (at.rank == 0) writeProfile(what, request, out);
   return out;
 }
 
@@ -161,7 +189,11 @@ Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnS
   fillPredictions(out, what.settings);
   out.comm_bytes = bytesSent(out.compiled);
   if (!what.save_to.empty()) SP_TRY(prepareFolder(what.save_to));
-  SP_TRY(what.ranks == "virtual" ? runVirtual(*model, what, request, on_step, out) : runHere(what, request, on_step, out));
+  if (!what.profile.file.empty()) SP_TRY(prepareProfile(what.profile));
+  Status ran = what.ranks == "virtual" ? runVirtual(*model, what, request, on_step, out) : runHere(what, request, on_step, out);
+  if (ran) writeProfile(what, request, out);
+  if (!ran) dropProfile(what.profile);
+  SP_TRY(std::move(ran));
   return out;
 }
 

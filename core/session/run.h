@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/session/compile.h"
+#include "core/session/profile.h"
 
 namespace spscope::session {
 
@@ -26,6 +27,7 @@ struct RunRequest {
   double timeout_seconds = 120.0;  ///< of each collective, and of the meeting of the ranks
   std::string grads_to;            ///< every rank writes its gradients of the first step as <grads_to>.rank<r>; "": none does
   bool allow_replicated = false;   ///< run even where nothing could be sharded
+  ProfileRequest profile;          ///< what is recorded of it; file "": nothing
   std::string program;             ///< the headless program to start as ranks; "": this one
 };
 
@@ -58,6 +60,8 @@ struct RunOutcome {
   bool cancelled = false;
   std::optional<RankFailure> failure;
   std::string saved_to;             ///< the step's folder, where something was saved
+  std::optional<ProfileSummary> profile;  ///< of the trace that was written
+  std::optional<Error> profile_error;     ///< why it was not; the run itself may be well
   int rank = 0;                     ///< of this process in an existing launch; only rank 0 should report
 };
 

@@ -11,6 +11,45 @@
 #include "core/torch/virtual_ranks.h"
 
 namespace spscope::session {
+namespace {
+
+std::int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// All ranks are told of by one executor; each is recorded for itself.
+class ByRank final : public exec::ExecutionObserver {
+ public:
+  std::vector<exec::ExecutionObserver*> of;  ///< by rank; null: not recorded
+
+  void stepBegin(int rank, std::int64_t step, std::int64_t ns) override {
+    if (auto* o = at(rank)) o->stepBegin(rank, step, ns);
+  }
+  void stepEnd(int rank, std::int64_t step, std::int64_t ns) override {
+    if (auto* o = at(rank)) o->stepEnd(rank, step, ns);
+  }
+  bool nodeBegin(int rank, const ir::Node& node, std::int64_t ns) override {
+    auto* o = at(rank);
+    return o == nullptr || o->nodeBegin(rank, node, ns);
+  }
+  void nodeEnd(int rank, const ir::Node& node, std::int64_t ns) override {
+    if (auto* o = at(rank)) o->nodeEnd(rank, node, ns);
+  }
+  void onCollectiveStart(const exec::CollectiveEvent& collective, std::int64_t ns) override {
+    if (auto* o = at(collective.rank)) o->onCollectiveStart(collective, ns);
+  }
+  void onCollectiveWait(const exec::CollectiveEvent& collective, const exec::CollectiveSpan& times) override {
+    if (auto* o = at(collective.rank)) o->onCollectiveWait(collective, times);
+  }
+  void allocation(int rank, const ir::Node* node, std::int64_t bytes, std::int64_t live, std::int64_t ns) override {
+    if (auto* o = at(rank)) o->allocation(rank, node, bytes, live, ns);
+  }
+
+ private:
+  exec::ExecutionObserver* at(int rank) const { return of[static_cast<std::size_t>(rank)]; }
+};
+
+}  // namespace
 
 Status runVirtual(const Model& model, const RunRequest& what, const Request& request, const OnStep& on_step, RunOutcome& out) {
   exec::setThreads(what.settings.threads);
@@ -32,15 +71,38 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
   out.step_peak_bytes = out.peak_bytes;
   out.comm_ns.assign(static_cast<std::size_t>(size), 0);
   out.exposed_comm_ns = out.comm_ns;
+  std::vector<std::unique_ptr<RankProfile>> profiles(static_cast<std::size_t>(size));
+  for (int rank = 0; rank < size; ++rank) {
+    if (!what.profile.of(rank)) continue;
+    const int index = out.compiled.compiled.class_of_rank[static_cast<std::size_t>(rank)];
+    SP_ASSIGN(profiles[static_cast<std::size_t>(rank)],
+              RankProfile::start(what.profile, rank, size, "virtual", *out.compiled.compiled.programs[static_cast<std::size_t>(index)], what.settings,
+                                 request.diagnostics));
+    // One copy serves all ranks; each is shown as if it were alone, as predictions and peak_bytes are.
+    profiles[static_cast<std::size_t>(rank)]->resident(state.weights().bytes(), passes::optimizerBytes(*out.compiled.compiled.programs[static_cast<std::size_t>(index)], what.settings.optimizer));
+  }
+  const auto recordCall = [&](std::int64_t step, const char* name, std::int64_t begin) {
+    for (const auto& p : profiles)
+      if (p) p->hostCall(step, name, begin, nowNs());
+  };
   const std::int64_t first = state.stepsMade();
   for (std::int64_t i = 0; i < what.steps; ++i) {
     request.report("step", i + 1, what.steps);
+    const std::int64_t load_begin = nowNs();
     SP_ASSIGN(const exec::TensorBag inputs, loadInputs(model, what.data, first + i, request));
+    recordCall(i, "load batch", load_begin);
+    ByRank observer;
+    bool observed = false;
+    for (const auto& p : profiles) {
+      observer.of.push_back(p ? p->observer(i) : nullptr);
+      observed = observed || observer.of.back() != nullptr;
+    }
     exec::StepOptions options;
     options.cancel = request.cancel;
     options.step = first + i;
     options.seed = what.data.seed;
-    const auto begin = std::chrono::steady_clock::now();
+    if (observed) options.observer = &observer;
+    const std::int64_t begin = nowNs();
     auto results = ranks.step(inputs, options);
     if (!results) {
       if (results.error().code != "cancelled") return std::move(results).error();
@@ -51,7 +113,9 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
     if (i == 0 && !what.grads_to.empty())
       for (int r = 0; r < size; ++r)
         SP_TRY(exec::saveBag((*results)[static_cast<std::size_t>(r)].gradients, gradsFile(what.grads_to, r)));
+    const std::int64_t update_begin = nowNs();
     SP_ASSIGN(const exec::OptimizerReport update, state.apply(results->front().gradients));
+    recordCall(i, kOptimizerCall, update_begin);
     for (std::size_t r = 0; r < results->size(); ++r)
       out.peak_bytes[r] = std::max(out.peak_bytes[r], (*results)[r].peak_bytes + state.residentBytes());
     for (std::size_t r = 0; r < results->size(); ++r)
@@ -60,13 +124,15 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
     StepLine line;
     line.step = first + i;
     line.loss = results->front().loss;
-    line.ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
+    line.ns = nowNs() - begin;
     line.gradient_norm = update.gradient_norm;
     for (const exec::StepResult& r : *results) losses.push_back(r.loss);
     out.last_loss = std::move(losses);
     out.steps.push_back(line);
     if (on_step) on_step(line);
   }
+  for (const auto& p : profiles)
+    if (p) SP_TRY(p->finish());
   if (!what.save_to.empty() && !out.steps.empty()) {
     SP_ASSIGN(out.saved_to, state.save(what.save_to));
   }

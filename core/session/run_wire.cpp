@@ -18,6 +18,12 @@ std::string marksText(const std::vector<std::pair<std::string, int>>& marks) {
   return join(lines, "\n");
 }
 
+std::vector<std::string> ranksText(const std::vector<int>& ranks) {
+  std::vector<std::string> out;
+  for (const int r : ranks) out.push_back(std::to_string(r));
+  return out;
+}
+
 std::vector<std::pair<std::string, int>> marksFrom(const std::string& text) {
   std::vector<std::pair<std::string, int>> out;
   for (const std::string& line : toList(text)) {
@@ -42,7 +48,9 @@ dist::Message toMessage(const RunRequest& w) {
       {"inputs", join(w.data.inputs, "\n")}, {"seed", std::to_string(w.data.seed)},
       {"seed_weights", w.data.seed_weights ? std::to_string(*w.data.seed_weights) : ""},
       {"ranks", w.ranks}, {"steps", std::to_string(w.steps)}, {"lr", formatDouble(w.lr)}, {"clip", formatDouble(w.clip)},
-      {"grads_to", w.grads_to}, {"replicated", w.allow_replicated ? "1" : ""}, {"save_to", w.save_to}, {"resume", w.resume}, {"timeout", formatDouble(w.timeout_seconds)}}};
+      {"grads_to", w.grads_to}, {"replicated", w.allow_replicated ? "1" : ""}, {"save_to", w.save_to}, {"resume", w.resume}, {"timeout", formatDouble(w.timeout_seconds)},
+      {"profile", w.profile.file}, {"profile_first", std::to_string(w.profile.first)}, {"profile_last", std::to_string(w.profile.last)},
+      {"profile_cap", std::to_string(w.profile.cap_bytes)}, {"profile_ranks", join(ranksText(w.profile.ranks), "\n")}}};
   return m;
 }
 
@@ -81,6 +89,11 @@ Result<RunRequest> runRequestFrom(const std::string& text) {
   w.save_to = m.at("save_to");
   w.resume = m.at("resume");
   w.timeout_seconds = toDouble(m.at("timeout"));
+  w.profile.file = m.at("profile");
+  w.profile.first = toInt(m.at("profile_first"));
+  w.profile.last = toInt(m.at("profile_last"));
+  w.profile.cap_bytes = toInt(m.at("profile_cap"));
+  for (const std::string& r : toList(m.at("profile_ranks"))) w.profile.ranks.push_back(static_cast<int>(toInt(r)));
   return w;
 }
 

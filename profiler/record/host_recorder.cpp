@@ -81,7 +81,7 @@ Status HostRecorder::finish() {
   if (!finished_) {
     flush();
     finished_ = true;
-    spool_->append(SpoolBlock::kTrailer, dump({{"dropped", dropped()}, {"dropped_by_kind", dropped_}}));
+    spool_->append(SpoolBlock::kTrailer, dump({{"dropped", dropped()}, {"dropped_by_kind", dropped_}, {"device_dropped", device_dropped_}}));
   }
   return spool_->status();
 }

@@ -40,7 +40,7 @@ class HostRecorder {
   ~HostRecorder();
 
   void node(std::int32_t node, std::int64_t start, std::int64_t end) { add({start, end, 0, 0, node, HostKind::kNode, 0}); }
-  /// From its start until it was complete. `group`: from name().
+  /// From its start until it was complete. `group`: name("sp:all_to_all"), the group and the kind.
   void collective(std::int32_t node, std::int64_t start, std::int64_t end, std::int64_t bytes, std::int64_t sequence,
                   std::uint16_t group) {
     add({start, end, bytes, sequence, node, HostKind::kCollective, group});
@@ -51,8 +51,9 @@ class HostRecorder {
   }
   void range(std::uint16_t name, std::int64_t start, std::int64_t end) { add({start, end, 0, 0, -1, HostKind::kRange, name}); }
   void call(std::uint16_t name, std::int64_t start, std::int64_t end) { add({start, end, 0, 0, -1, HostKind::kCall, name}); }
-  void allocation(std::int32_t node, std::int64_t time, std::int64_t bytes, std::int64_t live) {
-    add({time, time, bytes, live, node, HostKind::kAllocation, 0});
+  /// `memory_class`: from name(), for what no node made.
+  void allocation(std::int32_t node, std::int64_t time, std::int64_t bytes, std::int64_t live, std::uint16_t memory_class = 0) {
+    add({time, time, bytes, live, node, HostKind::kAllocation, memory_class});
   }
   void barrier(std::int64_t time) { add({time, time, 0, 0, -1, HostKind::kBarrier, 0}); }
   /// The number of a name. A few hundred at most: steps, phases, groups.
@@ -62,6 +63,8 @@ class HostRecorder {
   /// was written before is there, and the rest counted as dropped where that could still be written).
   Status finish();
   std::int64_t dropped() const;
+  /// Records of the device that were lost; into the trailer.
+  void countDevice(std::int64_t dropped) { device_dropped_ += dropped; }
   SpoolWriter& spool() { return *spool_; }  ///< for records of the device
 
  private:
@@ -76,6 +79,7 @@ class HostRecorder {
   std::unique_ptr<SpoolWriter> spool_;
   std::vector<HostRecord> buffer_;
   std::array<std::int64_t, kHostKinds> dropped_{};
+  std::int64_t device_dropped_ = 0;
   bool finished_ = false;
 };
 

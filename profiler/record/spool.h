@@ -35,10 +35,10 @@ struct SpoolBlockHead {
 
 enum class HostKind : std::uint16_t {
   kNode,             ///< start..end of a node; name: its category of work, or 0
-  kCollective,       ///< start..end (complete); first: bytes sent, second: sequence number; name: group
-  kWait,             ///< start..end blocked in the wait of a collective; second: sequence number; name: group
+  kCollective,       ///< start..end (complete); first: bytes sent, second: sequence number; name: "group:kind"
+  kWait,             ///< start..end blocked in the wait of a collective; second: sequence number; name: as the collective's
   kRange,            ///< a step, phase or part of a step; name
-  kAllocation,       ///< at start; first: bytes (negative: freed), second: live bytes after it
+  kAllocation,       ///< at start; first: bytes (negative: freed), second: live bytes after it; name: class, where no node has one
   kBarrier,          ///< at start: left the start barrier
   kCall,             ///< a host call that has no node (optimizer): start..end; name
 };

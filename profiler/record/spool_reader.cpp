@@ -186,6 +186,7 @@ class RankReader {
       case HostKind::kAllocation: {
         MemoryEvent m{.time = e.start, .bytes = r.first, .live = r.second, .node = e.node, .rank = rank_};
         if (const auto it = memory_class_.find(r.node); it != memory_class_.end()) m.memory_class = it->second;
+        if (e.name != 0) m.memory_class = e.name;
         trace_.memory.push_back(m);
         return;
       }
@@ -199,30 +200,31 @@ class RankReader {
       communication_ = trace_.thread(rank_, rank().pid, -1);
       trace_.tracks[static_cast<std::size_t>(communication_)].name = trace_.strings.intern("communication");
     }
-    const StringId group = e.name;
+    const auto [group, kind] = groupAndKind(e.name);
     e.category = Category::kCollective;
     e.track = communication_;
     e.bytes = r.first;
-    if (e.node != kNoIndex) e.name = trace_.nodes[static_cast<std::size_t>(e.node)].op;
-    Collective c{.kind = e.name, .group = group, .sequence = r.second, .bytes = r.first, .group_size = rank().world, .rank = rank_};
+    e.name = kind;
+    Collective c{.kind = kind, .group = group, .sequence = r.second, .bytes = r.first, .group_size = rank().world, .rank = rank_};
     c.event = trace_.add(e);
-    c.kind = kindOf(trace_.strings.text(c.kind));
     if (const auto it = waits_.find({group, r.second}); it != waits_.end()) c.wait = it->second, waits_.erase(it);
     open_[{group, r.second}] = static_cast<std::int32_t>(trace_.collectives.size());
     trace_.collectives.push_back(c);
   }
 
-  /// "sp.all_to_all_start.default" -> "all_to_all".
-  StringId kindOf(std::string_view op) {
-    for (const char* kind : {"all_to_all", "all_gather", "all_reduce", "reduce_scatter", "broadcast"})
-      if (op.find(kind) != std::string_view::npos) return trace_.strings.intern(kind);
-    return trace_.strings.intern(op);
+  /// "sp:all_to_all".
+  std::pair<StringId, StringId> groupAndKind(StringId name) {
+    const std::string text(trace_.strings.text(name));  // a copy: interning may move what it points into
+    const auto colon = text.find(':');
+    if (colon == std::string::npos) return {name, name};
+    return {trace_.strings.intern(text.substr(0, colon)), trace_.strings.intern(text.substr(colon + 1))};
   }
 
   void wait(const HostRecord& r, Event e) {
-    const std::pair<StringId, std::int64_t> key{e.name, r.second};
+    const auto [group, kind] = groupAndKind(e.name);
+    const std::pair<StringId, std::int64_t> key{group, r.second};
     e.category = Category::kWait;
-    e.name = e.node != kNoIndex ? trace_.nodes[static_cast<std::size_t>(e.node)].op : e.name;
+    e.name = kind;
     const EventIndex index = trace_.add(e);
     if (const auto it = open_.find(key); it != open_.end()) {
       trace_.collectives[static_cast<std::size_t>(it->second)].wait = index;

@@ -36,7 +36,7 @@ class Spool : public testing::Test {
 TEST_F(Spool, EveryKindOfRecordComesBack) {
   for (int rank = 0; rank < 2; ++rank) {
     const auto r = recorder(rank);
-    const std::uint16_t group = r->name("sp"), step = r->name("step 1");
+    const std::uint16_t group = r->name("sp:all_to_all"), step = r->name("step 1");
     r->barrier(50);
     r->node(3, 100, 200);
     r->allocation(3, 150, 64, 64);
@@ -159,7 +159,7 @@ TEST_F(Spool, AFullDiskIsSaidAndCounted) {
 TEST_F(Spool, DamagedRecordingsAreReadAsFarAsTheyGo) {
   {
     const auto r = recorder(0);
-    const std::uint16_t group = r->name("sp");
+    const std::uint16_t group = r->name("sp:all_to_all");
     for (int i = 0; i < 100; ++i) r->collective(5, i, i + 1, 8, i, group), r->node(3, i, i + 1);
     ASSERT_TRUE(r->finish());
   }
