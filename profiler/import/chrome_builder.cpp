@@ -101,7 +101,7 @@ TrackIndex ChromeBuilder::streamOf(std::int64_t device, std::int64_t context, st
 }
 
 void ChromeBuilder::add(const ChromeEvent& event) {
-  if (event.bad_numbers != 0) trace_.problems.count(Problem::kBadNumber, where(event), event.bad_numbers);
+  if (event.bad_numbers != 0 && event.phase != 'C') trace_.problems.count(Problem::kBadNumber, where(event), event.bad_numbers);
   if (event.phase == 'M') return addMetadata(event);
   if (event.ts_state == Parsed::kOutOfRange || event.dur_state == Parsed::kOutOfRange || event.ts <= -(std::int64_t{1} << 62) ||
       event.ts >= std::int64_t{1} << 62 || event.dur >= std::int64_t{1} << 61 || event.dur <= -(std::int64_t{1} << 61)) {
@@ -127,8 +127,18 @@ Event ChromeBuilder::common(const ChromeEvent& event, Category category) {
   out.name = intern(event.name, event.escapes);
   out.category = category;
   if (event.bytes >= 0) out.bytes = event.bytes;
+  if (event.node >= 0) out.node = nodeOf(event);
   if (repaired_ || event.bad_numbers != 0) out.flags |= kRepaired;
   return out;
+}
+
+NodeIndex ChromeBuilder::nodeOf(const ChromeEvent& event) {
+  const auto [it, fresh] = nodes_.try_emplace(event.node, static_cast<NodeIndex>(trace_.nodes.size()));
+  if (fresh) {
+    trace_.nodes.push_back(graphNode(event.text, trace_.strings));
+    trace_.nodes.back().id = event.node;
+  }
+  return it->second;
 }
 
 void ChromeBuilder::addComplete(const ChromeEvent& event) {
@@ -167,7 +177,7 @@ void ChromeBuilder::addComplete(const ChromeEvent& event) {
     out.detail = static_cast<std::int32_t>(trace_.copies.size()) - 1;
   } else if (category == Category::kOperator || category == Category::kRuntime) {
     if (rank.pid == kUnknown) rank.pid = event.pid;
-  } else if (category == Category::kOther && event.category == "Trace") {
+  } else if (event.category == "Trace" && event.pid_text == "Spans") {  // the profiler's own window
     if (rank.first_ns == kUnknown || out.start < rank.first_ns) rank.first_ns = out.start;
     rank.last_ns = rank.last_ns == kUnknown ? out.end : std::max(rank.last_ns, out.end);
   }
@@ -225,7 +235,7 @@ void ChromeBuilder::addMemory(const ChromeEvent& event) {
   if (event.bytes == kUnknown) return trace_.problems.count(Problem::kBadEvent, where(event));
   const bool device = event.device_type != 0 && event.device_id >= 0 && event.device_id <= INT32_MAX;
   trace_.memory.push_back({.time = event.ts, .bytes = event.bytes, .address = event.address, .live = event.allocated,
-                           .reserved = event.reserved, .device = device ? static_cast<std::int32_t>(event.device_id) : -1});
+                           .reserved = event.reserved, .node = event.node >= 0 ? nodeOf(event) : kNoIndex, .device = device ? static_cast<std::int32_t>(event.device_id) : -1});
 }
 
 void ChromeBuilder::addOpen(const ChromeEvent& event) {
@@ -269,7 +279,7 @@ void ChromeBuilder::addMetadata(const ChromeEvent& event) {
 void ChromeBuilder::addCounters(const ChromeEvent& event) {
   std::string name;
   if (!unescape(event.name, &name)) name = event.name;
-  for (const auto& [series, value] : counterValues(event.text))
+  for (const auto& [series, value] : counterValues(event.text, where(event), trace_.problems))
     trace_.counters.push_back({.time = event.ts, .value = value, .name = trace_.strings.intern(series == name || series == "value" ? name : name + " " + series)});
 }
 

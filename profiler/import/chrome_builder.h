@@ -61,6 +61,7 @@ class ChromeBuilder final : public ChromeEventSink {
   void addFlow(const ChromeEvent& event);
   void addMetadata(const ChromeEvent& event);
   void addCounters(const ChromeEvent& event);
+  NodeIndex nodeOf(const ChromeEvent& event);
   Event common(const ChromeEvent& event, Category category);
   void noteCollective(const ChromeEvent& event, Category category, StringId name, EventIndex index);
 
@@ -87,6 +88,7 @@ class ChromeBuilder final : public ChromeEventSink {
   std::map<std::pair<std::int64_t, std::int64_t>, std::string> thread_names_;      ///< by pid, tid as threadOf numbers them
   std::map<std::int64_t, std::string> process_names_, process_labels_;
   std::map<std::int64_t, std::string> texts_;      ///< numbers that stand for pids and tids which are texts
+  std::unordered_map<std::int64_t, NodeIndex> nodes_;  ///< by id
   std::unordered_map<TrackIndex, std::vector<EventIndex>> open_;
   std::map<std::pair<StringId, std::int64_t>, std::vector<EventIndex>> open_async_;
 };

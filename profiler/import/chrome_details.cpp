@@ -28,15 +28,17 @@ bool deeperThan(std::string_view text, int limit) {
   return false;
 }
 
-/// Repairs are counted by whoever found the event; here they are only made.
-Json parsed(std::string_view text) {
+Json parsed(std::string_view text, std::string_view where, Problems& problems) {
   if (deeperThan(text, 64)) return nullptr;
   Json out = Json::parse(text, nullptr, false);
-  if (out.is_discarded()) {
-    Problems counted_elsewhere;
-    out = Json::parse(repairedJson(text, {}, counted_elsewhere), nullptr, false);
-  }
+  if (out.is_discarded()) out = Json::parse(repairedJson(text, where, problems), nullptr, false);
   return out.is_discarded() ? Json() : out;
+}
+
+/// For events whose repairs are counted by whoever found them.
+Json parsed(std::string_view text) {
+  Problems counted_elsewhere;
+  return parsed(text, {}, counted_elsewhere);
 }
 
 const Json* member(const Json& object, const char* key) {
@@ -98,9 +100,9 @@ std::string metadataArgument(std::string_view event) {
   return textOf(name ? name : member(*args, "labels"));
 }
 
-std::vector<std::pair<std::string, double>> counterValues(std::string_view event) {
+std::vector<std::pair<std::string, double>> counterValues(std::string_view event, std::string_view where, Problems& problems) {
   std::vector<std::pair<std::string, double>> out;
-  const Json json = parsed(event);
+  const Json json = parsed(event, where, problems);
   const Json* args = member(json, "args");
   if (args == nullptr || !args->is_object()) return out;
   for (const auto& [series, value] : args->items())
@@ -120,6 +122,8 @@ CollectiveFacts collectiveFacts(std::string_view event, std::string_view where, 
   out.group_size = numberOf(arg("Group size"));
   if (out.sequence < 0) out.sequence = kUnknown;
   if (out.group_size <= 0) out.group_size = kUnknown;
+  if (const std::int64_t least = numberOf(arg("Group size at least")); out.group_size == kUnknown && least > 0)
+    out.group_size = least, out.group_size_at_least = true;  // our own export
   const std::int64_t elements = numberOf(arg("In msg nelems")), element = elementBytes(textOf(arg("dtype")));
   if (elements != kUnknown && element != 0) out.bytes = product(elements, element);
   if (out.bytes == kUnknown) out.bytes = inputBytes(*args);
@@ -134,6 +138,20 @@ CollectiveFacts collectiveFacts(std::string_view event, std::string_view where, 
     out.group_size = ranks, out.group_size_at_least = this_cut;
   }
   if (cut) problems.count(Problem::kCutList, where);
+  return out;
+}
+
+GraphNode graphNode(std::string_view event, StringPool& strings) {
+  GraphNode out;
+  const Json json = parsed(event);
+  const Json* args = member(json, "args");
+  if (args == nullptr) return out;
+  const auto text = [&](const char* key) { return strings.intern(textOf(member(*args, key))); };
+  out.id = numberOf(member(*args, "node"));
+  out.name = text("node name"), out.op = text("op"), out.module = text("module"), out.source = text("source"), out.stage = text("stage");
+  const std::string phase = textOf(member(*args, "phase"));
+  for (const Phase p : {Phase::kForward, Phase::kBackward, Phase::kRecompute, Phase::kOptimizer})
+    if (nameOf(p) == phase) out.phase = p;
   return out;
 }
 
@@ -172,7 +190,10 @@ void readHeader(std::string_view key, std::string_view text, std::string_view wh
       ranksInList(textOf(member(group, "ranks")), &cut);
       if (cut) problems.count(Problem::kCutList, where);
       if (groups->size() == 1) header.only_group = name;
+      if (const std::int64_t size = numberOf(member(group, "pg_size")); size > 0) header.group_sizes[name] = size;
     }
+  } else if (key == "spscope" && json.is_object()) {  // properties of a trace that we exported
+    for (const auto& [name, value] : json.items()) header.properties[name] = textOf(&value);
   } else if (key == "INFO" && json.is_array()) {
     for (const Json& line : json) {
       // "Record counts: Out-of-range = 3829, Blocklisted runtime = 56517, ...": the first are events of the window's edge.

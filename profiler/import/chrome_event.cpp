@@ -155,14 +155,12 @@ class Reader {
     return true;
   }
 
-  /// A value that nobody reads: is it at least JSON? NaN, Infinity, N/A, nan, inf are not.
+  /// A value that nobody reads: does it at least begin like JSON? NaN, Infinity, N/A, nan, inf do not.
   static bool looksFine(std::string_view token) {
-    switch (token.empty() ? ' ' : token[0]) {
-      case 'N': case 'I': case 'i': return false;
-      case 'n': return token.substr(0, 4) == "null";
-      case '-': return token.size() > 1 && token[1] >= '0' && token[1] <= '9';
-      default: return true;
-    }
+    const char c = token.empty() ? ' ' : token[0];
+    if (c == 'n') return token.substr(0, 4) == "null";
+    if (c == '-') return token.size() > 1 && token[1] >= '0' && token[1] <= '9';
+    return (c >= '0' && c <= '9') || c == '"' || c == '{' || c == '[' || c == 't' || c == 'f';
   }
 
   void number(std::string_view token, std::int64_t* value) {

@@ -165,8 +165,13 @@ void ChromeBuilder::finish(const ChromeHeader& header) {
   nameTracks();
   dropRepeatedIds();
   for (auto* list : {&collectives_, &ranges_})
-    for (FoundCollective& found : *list)
-      if (found.facts.group.empty()) found.facts.group = header.only_group;
+    for (FoundCollective& found : *list) {
+      CollectiveFacts& facts = found.facts;
+      if (facts.group.empty()) facts.group = header.only_group;
+      if (facts.group.empty() || (facts.group_size != kUnknown && !facts.group_size_at_least)) continue;
+      const auto size = header.group_sizes.find(facts.group);
+      if (size != header.group_sizes.end()) facts.group_size = size->second, facts.group_size_at_least = false;
+    }
   addCollectives(trace_, std::move(collectives_), std::move(ranges_));
   Events& e = trace_.events;
   const std::int64_t first = trace_.ranks[0].first_ns;

@@ -58,6 +58,7 @@ class Reader {
     if (c == '[') {
       window_.drop(at + 1);
       bare_ = found_events_ = true;
+      scanner_.restart(0);
       SP_ASSIGN(const bool ended, events());
       if (!ended) truncated();
       return {};
@@ -70,12 +71,23 @@ class Reader {
       if (member == Member::kNoMore) return truncated(), Status();
       if (member == Member::kEvents) {
         found_events_ = true;
+        scanner_.restart(0);
         SP_ASSIGN(const bool ended, events());
         if (!ended) return truncated(), Status();
       } else if (member == Member::kBroken) {
         bad(0);
-        SP_ASSIGN(const bool found, seekEvents());
-        if (!found) return found_events_ ? Status() : (truncated(), Status());
+        bool found = false;
+        scanner_.restart(0);
+        if (found_events_) {  // what ended them was none of their end
+          SP_ASSIGN(found, resync(0));
+          if (!found) return {};
+        } else {
+          SP_ASSIGN(found, seekEvents());
+          if (!found) return truncated(), Status();
+        }
+        found_events_ = true;
+        SP_ASSIGN(const bool ended, events());
+        if (!ended) return truncated(), Status();
       }
     }
   }
@@ -91,11 +103,16 @@ class Reader {
       SP_ASSIGN(c, skipSpace(&at));
     }
     if (c == -1) return Member::kNoMore;
-    if (c == '}') return Member::kEnd;
+    if (c == '}') {
+      ++at;
+      SP_ASSIGN(c, skipSpace(&at));
+      return c == -1 ? Member::kEnd : Member::kBroken;
+    }
     if (c != '"') return Member::kBroken;
     const std::size_t key = at + 1;
     SP_ASSIGN(std::size_t end, valueEnd(at));
     if (end == kNone) return Member::kNoMore;
+    if (broken_value_) return Member::kBroken;
     const std::string name(window_.text().substr(key, end - key - 1));
     at = end;
     SP_ASSIGN(c, skipSpace(&at));
@@ -103,8 +120,11 @@ class Reader {
     if (c != ':') return Member::kBroken;
     ++at;
     SP_ASSIGN(c, skipSpace(&at));
-    if (name == "traceEvents" && c == '[') {
-      window_.drop(at + 1);
+    const bool named = name == "traceEvents";
+    SP_ASSIGN(const bool events, c == '[' && !named ? holdsEvents(at) : Result<bool>(named));
+    if (events) {
+      if (!named || c != '[') bad(at);
+      window_.drop(c == '[' ? at + 1 : at);
       return Member::kEvents;
     }
     // valueEnd may drop the beginning of a value that is too long to be kept.
@@ -113,15 +133,18 @@ class Reader {
     SP_ASSIGN(end, valueEnd(0));
     if (end == kNone) return Member::kNoMore;
     if (end == 0) return Member::kBroken;
+    if (broken_value_) return Member::kBroken;
     if (value_dropped_) trace_.problems.count(Problem::kLostMetadata, where);
     else readHeader(name, window_.text().substr(0, end), where, header_, trace_.problems);
     window_.drop(end);
     return Member::kField;
   }
 
-  /// Where the value ends that begins at `at`; kNone: the text ends before. Only lengths, no syntax.
+  /// Where the value ends that begins at `at`; kNone: the text ends before. Only lengths, no syntax. broken_value_: it ran
+  /// into the events, for want of a quote or a bracket, and ends before them.
   Result<std::size_t> valueEnd(std::size_t at) {
-    value_dropped_ = false;
+    constexpr std::string_view kEvents = "traceEvents\"";
+    value_dropped_ = broken_value_ = false;
     int depth = 0;
     bool inside = false;
     const std::size_t first = at;
@@ -134,6 +157,13 @@ class Reader {
       }
       SP_ASSIGN(const int c, window_.at(at));
       if (c == -1) return kNone;
+      if (c == '"' && at != first) {
+        SP_ASSIGN(const int there, window_.at(at + kEvents.size()));
+        if (there != -1 && window_.text().substr(at + 1, kEvents.size()) == kEvents) {
+          broken_value_ = true;
+          return at;
+        }
+      }
       if (inside) {
         if (c == '\\') ++at;
         else if (c == '"' && (inside = false, depth == 0)) return at + 1;
@@ -150,27 +180,40 @@ class Reader {
     }
   }
 
-  /// Past the next `"traceEvents"`, wherever it stands: the way back after damage in front of it.
+  /// Behind the next [ that begins an array of events, wherever it stands: the way back after damage in front of it.
   Result<bool> seekEvents() {
-    constexpr std::string_view kKey = "\"traceEvents\"";
-    if (found_events_) return false;
     while (true) {
-      const auto found = window_.text().find(kKey);
+      const auto found = window_.text().find('[');
+      window_.drop(std::min(found, window_.size()));
       if (found != std::string_view::npos) {
-        window_.drop(found);
-        return true;
+        SP_ASSIGN(const bool events, holdsEvents(0));
+        window_.drop(1);
+        if (events) return true;
+        continue;
       }
-      if (window_.size() > kKey.size()) window_.drop(window_.size() - kKey.size());
       SP_TRY(options_.cancel.check());
       SP_ASSIGN(const bool more, window_.more());
       if (!more) return false;
     }
   }
 
+  /// Whether the array at `at` is one of events, whatever its key.
+  Result<bool> holdsEvents(std::size_t at) {
+    ++at;
+    SP_ASSIGN(const int c, skipSpace(&at));
+    if (c != '{') return false;
+    SP_ASSIGN(const int there, window_.at(at + 256));
+    (void)there;
+    std::string_view text = window_.text().substr(at, 256);
+    text = text.substr(0, text.find('}'));
+    for (const std::string_view key : {"\"ph\"", "\"args\"", "\"ts\"", "\"dur\""})
+      if (text.find(key) != std::string_view::npos) return true;
+    return false;
+  }
+
   // --- the events ---------------------------------------------------------------------------------------------------
-  /// From behind the [ to behind the ]. False: the text ends before.
+  /// From where scanner_ stands to behind the ]. False: the text ends before.
   Result<bool> events() {
-    scanner_.restart(0);
     long_event_ = kLongEvent;
     while (true) {
       extents_.clear();
@@ -235,8 +278,12 @@ class Reader {
   Result<bool> endsHere() {
     std::size_t at = scanner_.at() + 1;
     SP_ASSIGN(int c, skipSpace(&at));
-    bool ends = c == -1 || (bare_ ? c != ',' : c == '}');
-    if (!bare_ && c == ',') {
+    bool ends = c == -1 || (bare_ && c != ',');
+    if (!bare_ && c == '}') {
+      ++at;
+      SP_ASSIGN(c, skipSpace(&at));
+      ends = c == -1;
+    } else if (!bare_ && c == ',') {
       ++at;
       SP_ASSIGN(c, skipSpace(&at));
       ends = c == '"' || c == -1;
@@ -327,7 +374,7 @@ class Reader {
   ChromeHeader header_;
   std::string repaired_;
   std::size_t long_event_ = kLongEvent;
-  bool bare_ = false, found_events_ = false, value_dropped_ = false;
+  bool bare_ = false, found_events_ = false, value_dropped_ = false, broken_value_ = false;
 };
 
 }  // namespace

@@ -111,7 +111,7 @@ EventScanner::Stop EventScanner::scan(std::string_view text, std::vector<EventEx
         const std::size_t i = at_ + static_cast<std::size_t>(std::countr_zero(braces));
         const char c = text[i];
         if (c == '{' || c == '[') {
-          if (c == '{' && (arrays_ & 1) == 0) {  // in an object only a value may be an object
+          if ((arrays_ & 1) == 0) {  // in an object only a value may begin here
             std::size_t before = i;
             while (before > open_ && isSpace(text[before - 1])) --before;
             if (text[before - 1] != ':') {
@@ -155,7 +155,7 @@ EventScanner::Stop EventScanner::scan(std::string_view text, std::vector<EventEx
 std::size_t flippedAt(std::string_view text, std::size_t from, std::size_t to) {
   bool inside = false;
   for (std::size_t i = from; i < to; ++i) {
-    if (inside && text[i] == '\\') {
+    if (text[i] == '\\') {  // as scan() reads it: outside of strings too
       ++i;
       continue;
     }
@@ -189,7 +189,12 @@ std::size_t nextBoundary(std::string_view text, std::size_t from) {
     if (text[i] == '{') {
       if (text[next] == '"' && back(',') && back('}')) return i;
     } else if (back('}')) {
-      if (text[next] == '}') return i;
+      if (text[next] == '}') {  // of the whole file, or `}]}` of an event
+        do ++next;
+        while (next < text.size() && isSpace(text[next]));
+        if (next == text.size()) return i;
+        continue;
+      }
       if (text[next] != ',') continue;
       do ++next;
       while (next < text.size() && isSpace(text[next]));

@@ -17,8 +17,8 @@
 namespace spscope::trace {
 
 struct ImportOptions {
-  ProgressFn progress;  ///< called about once a block: bytes of the file read, of all
-  CancelToken cancel;
+  ProgressFn progress{};  ///< called about once a block: bytes of the file read, of all
+  CancelToken cancel{};
   std::size_t block_bytes = 256 << 10;  ///< of text looked at together (Chrome JSON); tests make it tiny
 };
 
