@@ -38,9 +38,12 @@ void addCompileJson(Json& json, const session::CompileOutcome& outcome) {
     if (!s.statistics.empty()) stage["statistics"] = s.statistics;
     json["stages"].push_back(std::move(stage));
   }
-  json["collectives"] = Json::array();
-  for (const auto& c : f.collectives)
-    json["collectives"].push_back({{"kind", c.kind}, {"count", c.count}, {"bytes", c.bytes}});
+  const auto totals = [&](const char* name, const std::vector<passes::CollectiveTotal>& list) {
+    json[name] = Json::array();
+    for (const auto& c : list) json[name].push_back({{"kind", c.kind}, {"count", c.count}, {"bytes", c.bytes}});
+  };
+  totals("collectives", f.collectives);
+  totals("collectives_fused", f.collectives_fused);
   json["expected_all_to_all"] = f.expected_all_to_all;
   json["inserted_all_to_all"] = f.inserted_all_to_all;
   json["gathers"] = Json::array();
@@ -90,8 +93,9 @@ void addCompilePage(Page& page, const session::CompileOutcome& outcome, const pa
 
   page.heading("Communication in one step");
   if (f.collectives.empty()) page.line("none");
-  std::vector<std::vector<std::string>> kinds{{"collective", "times", "sent per rank"}};
-  for (const auto& c : f.collectives) kinds.push_back({c.kind, count(c.count), formatBytes(c.bytes)});
+  std::vector<std::vector<std::string>> kinds{{"collective", "operands", "issued", "sent per rank"}};
+  for (std::size_t i = 0; i < f.collectives.size(); ++i)
+    kinds.push_back({f.collectives[i].kind, count(f.collectives[i].count), count(f.collectives_fused[i].count), formatBytes(f.collectives[i].bytes)});
   if (kinds.size() > 1) page.table(std::move(kinds));
   if (settings.sp > 1)
     page.line(strf("all-to-all in the forward: %lld of %lld expected for attention", static_cast<long long>(f.inserted_all_to_all),

@@ -73,6 +73,7 @@ CompileFigures figuresOf(const passes::Compiled& compiled, const passes::Setting
   }
   if (!graph) return out;
   out.collectives = passes::collectiveTotals(*graph);
+  out.collectives_fused = passes::collectiveTotals(*graph, true);
   for (const passes::StageRecord& stage : compiled.stages) {
     auto get = [&](const char* name) {
       const auto it = stage.statistics.find(name);

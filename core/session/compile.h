@@ -15,7 +15,8 @@ struct GatherNote {
 
 /// Figures of one rank's program, the one with the highest predicted peak where ranks differ.
 struct CompileFigures {
-  std::vector<passes::CollectiveTotal> collectives;
+  std::vector<passes::CollectiveTotal> collectives;        ///< before fusion: each operand by itself
+  std::vector<passes::CollectiveTotal> collectives_fused;  ///< as they are issued
   std::int64_t expected_all_to_all = 0, inserted_all_to_all = 0;
   std::vector<GatherNote> gathers;
   std::int64_t saved_tensors = 0, saved_bytes = 0;

@@ -70,14 +70,16 @@ struct Executor::Impl {
       e = event(step, r.kind, r.bytesSent(static_cast<std::int64_t>(t.receive.element_size())), sequence++);
       observer->onCollectiveStart(e, span.wait_begin_ns = steadyNs());
     }
-    SP_ASSIGN(const std::int64_t ticket, hand({&r}, {t}));
-    if (ticket >= 0) {
-      SP_ASSIGN(const dist::CollectiveTimes times, collectives->wait(ticket));
-      span.begin_ns = times.begin_ns;
-      span.end_ns = times.end_ns;
+    span.begin_ns = span.wait_begin_ns;
+    if (r.ranks > 1) {
+      const dist::CollectivePart part = partOf(r, t);
+      SP_TRY(collectives->runAll(collectiveKind(r.kind), {&part, 1}));
+    } else if (r.kind != SpKind::kAllReduce) {
+      std::vector<Transfer> alone{t};
+      exchangeTogether({&r}, alone);
     }
     if (told) {
-      span.wait_end_ns = steadyNs();
+      span.end_ns = span.wait_end_ns = steadyNs();
       observer->onCollectiveWait(e, span);
     }
     t.send.reset();

@@ -40,6 +40,7 @@ class Faults : public testing::Test {
     open.dtype = ir::DType::kF64;
     model_ = session::open(open, request_).value();
     settings_.sp = kRanks;
+    settings_.communication = "plain";  // mistakes are put in where one collective is one node
     session::CompileRequest compile;
     compile.settings = settings_;
     compiled_ = session::compile(*model_, compile, request_).value();
