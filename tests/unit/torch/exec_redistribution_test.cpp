@@ -6,6 +6,8 @@
 #include <functional>
 #include <thread>
 
+#include "core/dist/async_collectives.h"
+#include "core/ir/pending.h"
 #include "core/torch/executor.h"
 #include "core/torch/redistribution.h"
 #include "core/torch/virtual_ranks.h"
@@ -125,6 +127,78 @@ TEST_P(Redistributes, BetweenThreads) {
   for (int r = 0; r < ranks(); ++r) {
     EXPECT_EQ(failures[static_cast<std::size_t>(r)], "");
     EXPECT_EQ(got[static_cast<std::size_t>(r)], expected(r)) << "rank " << r;
+  }
+}
+
+/// The same op started and waited for, twice over in one start, as fuse-collectives writes it.
+std::shared_ptr<const Program> startedProgram(const Case& c, const ir::Graph& plain, int rank, int ranks, ir::InputKind kind) {
+  Builder b;
+  const ir::Node& node = plain.node(plain.order[0]);
+  const ir::Value& in = plain.value(plain.inputs[0].value);
+  const ir::Value& out = plain.value(node.outputs[0]);
+  const ir::ValueId x = b.input("x", kType, in.local, kind);
+  const bool gathers = c.from_dim >= 0;
+  const ir::Dims flat_out{ir::numel(out.local)}, flat_in{ir::numel(in.local)};
+  const auto buffers = b.ops(ir::startOf(node.op).str().c_str(), {{kType, flat_out}, {kType, flat_out}, {kType, flat_in}, {kType, flat_in}}, {});
+  ir::Node& start = b.graph.node(b.graph.order.back());
+  ir::Node part = node;
+  part.set("self", ir::Use{x});
+  ir::appendPart(start, part);
+  ir::appendPart(start, part);
+  const bool whole = !gathers || ir::isOutermost(out.local, c.from_dim);
+  const ir::Dims given = whole ? out.local : flat_out;
+  const auto waited = b.ops("sp.wait.default", {{kType, given}, {kType, given}}, {});
+  b.graph.node(b.graph.order.back()).set("self", ir::UseList{{buffers[0]}, {buffers[1]}, {buffers[2]}, {buffers[3]}});
+  for (std::size_t i = 0; i < 2; ++i) {
+    b.graph.value(waited[i]).storage = buffers[i];
+    ir::ValueId y = waited[i];
+    if (!whole) y = b.op("sp.unpack.default", kType, out.local, {Builder::t("self", y), Builder::i("dim", c.from_dim), Builder::list("blocks", c.from)});
+    b.output(y);
+  }
+  auto p = Program::prepare(b.share(), {.rank = rank, .ranks = ranks});
+  EXPECT_TRUE(p) << p.error().format();
+  return *p;
+}
+
+TEST_P(Redistributes, StartedBetweenThreads) {
+  const Case& c = GetParam();
+  if (std::string(c.op) == "sp.slice.default") GTEST_SKIP() << "sends nothing";
+  ThreadGroup group(ranks());
+  std::vector<std::vector<std::vector<double>>> got(static_cast<std::size_t>(ranks()));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks(); ++r) {
+    const auto p = startedProgram(c, program(r)->graph(), r, ranks(), ir::InputKind::kUser);
+    threads.emplace_back([&, r, p] {
+      const auto member = dist::makeAsync(group.member(r));
+      Executor executor(p, member.get());
+      auto result = executor.step(input(r));
+      if (!result) return;
+      for (std::size_t i = 0; i < 2; ++i) got[static_cast<std::size_t>(r)].push_back(*result->outputs.values(result->outputs.entry(i).name));
+    });
+  }
+  for (auto& t : threads) t.join();
+  for (int r = 0; r < ranks(); ++r) EXPECT_EQ(got[static_cast<std::size_t>(r)], (std::vector{expected(r), expected(r)})) << "rank " << r;
+}
+
+TEST_P(Redistributes, StartedInLockstep) {
+  const Case& c = GetParam();
+  if (std::string(c.op) == "sp.slice.default") GTEST_SKIP() << "sends nothing";
+  std::vector<std::shared_ptr<const Program>> programs;
+  std::vector<TensorBag> states;
+  for (int r = 0; r < ranks(); ++r) {
+    programs.push_back(startedProgram(c, program(r)->graph(), r, ranks(), ir::InputKind::kBuffer));
+    states.push_back(input(r));
+  }
+  auto all = VirtualRanks::create(programs);
+  ASSERT_TRUE(all) << all.error().format();
+  ASSERT_TRUE(all->bind(states));
+  for (int step = 0; step < 2; ++step) {
+    auto results = all->step(TensorBag());
+    ASSERT_TRUE(results) << results.error().format();
+    for (int r = 0; r < ranks(); ++r) {
+      const auto& outputs = (*results)[static_cast<std::size_t>(r)].outputs;
+      for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(*outputs.values(outputs.entry(i).name), expected(r)) << "rank " << r;
+    }
   }
 }
 
