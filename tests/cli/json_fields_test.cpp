@@ -86,7 +86,7 @@ const Json kCompile = Json::parse(R"({"plan_hash":"string",
   "expected_all_to_all":"int","inserted_all_to_all":"int","gathers":"list","saved":{"tensors":"int","bytes":"int"},
   "recomputed":{"nodes":"int","collectives":"int","attention":"int","matmul":"int"},
   "memory":{"parameters":"int","gradients":"int","optimizer":"int","activations":"int","temporaries":"int",
-            "communication":"int","workspace":"int","peak":"int"},
+            "communication":"int","workspace":"int","peak":"int","peak_node":"string","peak_source":"string"},
   "largest_values":[{"node":"string","bytes":"int"}],
   "curve":[{"peak_bytes":"int","recompute_flops":"int"}],"scaling":"string"})");
 
@@ -105,6 +105,14 @@ TEST_F(JsonFieldsTest, Inspect) {
 }
 
 TEST_F(JsonFieldsTest, Compile) { expectFields(answer("compile " + sample() + " --threads 1"), kCompile); }
+
+TEST_F(JsonFieldsTest, CompileExplainsMemory) {
+  Json fields = kCompile;
+  fields["values"] = Json::parse(R"([{"node":"string","source":"string","decision":"string","reason":"string","bytes":"int","recompute_ns":"int"}])");
+  const Json j = answer("compile " + sample() + " --save min-cut --explain-memory --threads 1");
+  expectFields(j, fields);
+  EXPECT_GT(j["values"].size(), 10u);
+}
 
 TEST_F(JsonFieldsTest, Verify) {
   const Json j = answer("verify " + sample() + " --seq 64 --threads 1");
