@@ -176,7 +176,7 @@ Picture timelinePicture(const Trace& trace) {
   drawers.clear();  // they draw what they have gathered
   out.svg = svg.finish(y + 22);
   out.note = "Events shorter than a pixel are put together, in the colour of what takes most of their time; point at a box for its name.";
-  if (left_out > 0) out.note += strf(" %lld tracks with little on them are left out.", static_cast<long long>(left_out));
+  if (left_out > 0) out.note += left_out == 1 ? std::string(" A track with little on it is left out.") : strf(" %lld tracks with little on them are left out.", static_cast<long long>(left_out));
   if (deep > 0) out.note += strf(" %lld events nest deeper than %d levels and are not drawn.", static_cast<long long>(deep), kRowsOfTrack);
   return out;
 }

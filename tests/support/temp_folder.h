@@ -3,8 +3,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -13,12 +15,9 @@
 
 namespace spscope {
 
-class TempFolderTest : public testing::Test {
+class TempFolderTest : public ::testing::Test {
  protected:
-  TempFolderTest() : folder_(makeName()) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
+  TempFolderTest() : folder_(makeName()) {}
   ~TempFolderTest() override { std::filesystem::remove_all(folder_); }
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
@@ -47,8 +46,8 @@ class TempFolderTest : public testing::Test {
 
  private:
   static std::string makeName() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    return testing::TempDir() + "spscope-" + test->test_suite_name() + "-" + test->name();
+    std::string name = ::testing::TempDir() + "spscope-test-XXXXXX";
+    return ::mkdtemp(name.data());
   }
 };
 
