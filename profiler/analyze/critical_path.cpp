@@ -257,9 +257,10 @@ class Walk {
     const std::int32_t last = self != c.parts.end() && self->start_ns == c.last_arrival_ns ? rank : c.last_rank;
     for (const CollectivePart& part : c.parts) {
       if (part.rank != last) continue;
-      const EventIndex event = trace_.collectives[at(part.index)].event;
-      if (isDeviceWork(e_.category[at(event)])) return {c.last_arrival_ns, event, kNoIndex};
-      return {c.last_arrival_ns, kNoIndex, e_.track[at(event)]};
+      const Collective& of = trace_.collectives[at(part.index)];
+      if (isDeviceWork(e_.category[at(of.event)])) return {c.last_arrival_ns, of.event, kNoIndex};
+      // The thread that waits is the one that started it; a collective may be drawn on a track of its own.
+      return {c.last_arrival_ns, kNoIndex, e_.track[at(of.wait != kNoIndex ? of.wait : of.event)]};
     }
     return {};
   }

@@ -161,7 +161,7 @@ std::vector<RooflineRow> roofline(const Trace& trace, const std::vector<NodeTime
   std::vector<RooflineRow> out;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const NodeTime& n = nodes[i];
-    if (n.node == kNoIndex || n.total_ns <= 0 || trace.nodes[at(n.node)].flops == kUnknown) continue;
+    if (n.node == kNoIndex || n.total_ns <= 0 || trace.nodes[at(n.node)].flops <= 0) continue;
     RooflineRow row;
     row.row = i;
     const double flops = static_cast<double>(trace.nodes[at(n.node)].flops) * static_cast<double>(n.count);

@@ -59,7 +59,7 @@ struct RooflineRow {
   std::optional<double> of_roofline;    ///< achieved / what the peak rates allow; none: no peak given
   bool memory_bound = false;            ///< the bandwidth is the lower roof
 };
-/// Of the nodes whose flops are known and that took time; in the order of `nodes`.
+/// Of the nodes that compute, as far as their flops are known, and that took time; in the order of `nodes`.
 std::vector<RooflineRow> roofline(const Trace& trace, const std::vector<NodeTime>& nodes, const Peak& peak);
 
 }  // namespace spscope::trace

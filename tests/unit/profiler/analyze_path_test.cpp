@@ -138,6 +138,20 @@ TEST(CriticalPath, CollectivesOfDevicesToo) {
   EXPECT_EQ(path->inferred, 1);
 }
 
+TEST(CriticalPath, CollectivesMayBeDrawnOnATrackOfTheirOwn) {
+  TraceBuilder b;
+  const auto r0 = b.rank(0), r1 = b.rank(1);
+  const auto run = [&](std::int32_t r, double start, double end) {
+    b.op(r, "before", 0, start);
+    const EventIndex whole = b.host(r, Category::kCollective, "all_to_all", start, end, 99);
+    b.collective(r, whole, "all_to_all", 1, 64, 2, b.host(r, Category::kWait, "wait", start + 1, end));
+  };
+  run(r0, 30, 200), run(r1, 90, 199);
+  const auto path = pathOf(b.trace);
+  ASSERT_TRUE(path);
+  EXPECT_EQ(text(b.trace, *path), "1 compute before 0-90; 0 communication wait 90-200");
+}
+
 TEST(CriticalPath, APythonWaitForGloosThread) {
   TraceBuilder b;
   const auto r = b.rank(0);
