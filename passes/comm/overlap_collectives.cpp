@@ -180,17 +180,19 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
     if (curve.peak <= bound || round == kRounds) break;
     // Exchanges first: a sum that goes on behind them in its operand's own memory costs nothing.
     graph.order = before;
-    const auto reachesOver = [&](const Move& m, bool sums) {
-      if ((!m.early && !m.late) || (ir::plainOf(graph.node(m.start).op) == ir::sp::kAllReduce) != sums) return false;
-      const auto start = std::find(order.begin(), order.end(), m.start), wait = std::find(start, order.end(), m.wait);
-      const auto from = curve.live.begin() + (start - order.begin()), to = curve.live.begin() + (wait - order.begin());
-      return std::any_of(from, to + 1, [&](std::int64_t live) { return live > bound; });
-    };
+    // Then the same from the start before on: what a start needs was computed earlier, beside what was put off for it.
+    std::vector<std::int64_t> place(graph.nodeCount(), 0);
+    for (std::size_t i = 0; i < order.size(); ++i) place[at(order[i])] = static_cast<std::int64_t>(i);
     std::int64_t fewer = 0;
-    for (const bool sums : {false, true}) {
-      for (Move& m : overlapper.moves)
-        if (reachesOver(m, sums)) m.early = m.late = false, ++fewer;
-      if (fewer > 0) break;
+    for (int attempt = 0; attempt < 4 && fewer == 0; ++attempt) {
+      const bool wide = attempt >= 2, sums = attempt % 2 == 1;
+      for (std::size_t i = 0; i < overlapper.moves.size(); ++i) {
+        Move& m = overlapper.moves[i];
+        if ((!m.early && !m.late) || (ir::plainOf(graph.node(m.start).op) == ir::sp::kAllReduce) != sums) continue;
+        const std::int64_t from = !wide ? place[at(m.start)] : i == 0 ? 0 : place[at(overlapper.moves[i - 1].start)];
+        const bool over = std::any_of(curve.live.begin() + from, curve.live.begin() + place[at(m.wait)] + 1, [&](std::int64_t live) { return live > bound; });
+        if (over) m.early = m.late = false, ++fewer;
+      }
     }
     if (fewer == 0) break;
     taken_back += fewer;
