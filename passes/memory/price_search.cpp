@@ -236,6 +236,9 @@ Result<SavingChoice> searchBudget(const StepModel& model, const std::vector<bool
   for (Candidate& candidate : descend(model, all.front())) all.push_back(std::move(candidate));
   keepBest(all);
   thin(all, kMeasured);
+  // Prices refined around the lowest peak: a budget of 0 never takes more than sac.
+  SP_ASSIGN(SavingChoice sac, searchSaving(model, long_values, cancel));
+  all.push_back({std::move(sac.decisions), sac.report.choice(), sac.report.at_peak});
   for (Candidate& candidate : all) {
     SP_TRY(cancel.check());
     measure(model, candidate);

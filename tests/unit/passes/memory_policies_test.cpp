@@ -201,6 +201,15 @@ TEST(FieldCases, AC_06_a_smaller_budget_never_takes_more) {
   }
 }
 
+TEST(Budgets, NoughtNeverTakesMoreThanSac) {
+  for (const std::int64_t seq : {1024, 2048, 8192}) {
+    LlamaShape shape;
+    shape.seq = seq;
+    const ir::Graph graph = llamaJoint(shape);
+    EXPECT_LE(decide(graph, "budget=0").report.choice().peak_bytes, decide(graph, "sac").report.choice().peak_bytes) << seq;
+  }
+}
+
 /// A few ops in a row and across, at most 12 storages in the forward.
 ir::Graph randomStep(std::mt19937& random) {
   const auto pick = [&](std::size_t n) { return random() % n; };
