@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// spscope diff: two graphs, compared node by node.
+// spscope diff: two graphs, compared node by node; two traces, by what ran (trace_diff.cpp).
 #include "core/ir/diff.h"
 
 #include "app/commands/command.h"
+#include "app/commands/trace_actions.h"
 #include "core/base/strings.h"
 #include "core/session/stage.h"
 
@@ -27,24 +28,27 @@ Json nodeJson(const ir::Graph& graph, ir::NodeId id) {
 class Diff : public Command {
  public:
   std::string name() const override { return "diff"; }
-  std::string summary() const override { return "compare two stages or graphs node by node"; }
+  std::string summary() const override { return "compare two stages, graphs or traces"; }
   std::string description() const override {
-    return "Compares two graphs node by node: stages of one compilation (what did a pass change?) or two files. Nodes are matched by their ids, not by their place.";
+    return "Compares two graphs node by node: stages of one compilation (what did a pass change?) or two files. Nodes are matched by their ids, not by their place. "
+           "Two traces are compared by what ran: time and number of times of each node, op and kernel.";
   }
   std::string examples() const override {
     return "  spscope diff stages/02-plan-sequence.txt stages/03-shard-sequence.txt\n"
-           "  spscope diff old.pt2 new.pt2 --exit-code      exit 1 when they differ";
+           "  spscope diff old.pt2 new.pt2 --exit-code      exit 1 when they differ\n"
+           "  spscope diff before.spt after.spt             two traces";
   }
   std::string meaningOfNo() const override { return "with --exit-code: the graphs differ; or an output could not be written"; }
   void declare(CLI::App& command) override {
-    command.add_option("A", a_, "a stage or a .pt2 file")->required()->type_name("FILE");
-    command.add_option("B", b_, "a stage or a .pt2 file")->required()->type_name("FILE");
+    command.add_option("A", a_, "a stage, a .pt2 file or a trace")->required()->type_name("FILE");
+    command.add_option("B", b_, "a stage, a .pt2 file or a trace")->required()->type_name("FILE");
     command.add_flag("--exit-code", exit_code_, "exit with 1 when the graphs differ");
   }
 
   bool mayBeAbandoned() const override { return true; }
   Result<int> run(Report& report, const session::Request& request) override {
     report.setModel(b_);
+    if (looksLikeTrace(a_) && looksLikeTrace(b_)) return diffTraces(a_, b_, exit_code_, report, request);
     SP_ASSIGN(const ir::Graph a, readGraph(a_, request));
     SP_ASSIGN(const ir::Graph b, readGraph(b_, request));
     const ir::GraphDiff diff = ir::diffGraphs(a, b);

@@ -55,9 +55,6 @@ Result<Analysis> analyze(Trace& trace, const CancelToken& cancel, const Progress
   SP_TRY(step("putting the ranks on one clock"));
   if (auto before = alignedBefore(trace)) {
     a.alignment = std::move(*before);
-    // A clock that the recorder knew to be one: what the anchors say about it was not looked at yet.
-    if (a.alignment.method == "same-clock")
-      if (auto found = align(trace); found && found->method == "same-clock") a.alignment = std::move(*found);
   } else if (auto found = align(trace)) {
     a.alignment = std::move(*found);
     applyAlignment(trace, a.alignment);
