@@ -202,9 +202,9 @@ void ChromeBuilder::noteCollective(const ChromeEvent& event, Category category, 
     const bool is = category == Category::kKernel       ? isCommunicationName(text)
                     : category == Category::kCollective ? true
                                                         : text == "record_param_comms" || collectiveOfRange(text, &backend, &kind);
-    known = is ? Communication::kKernel : Communication::kNo;
+    known = is ? Communication::kYes : Communication::kNo;
   }
-  if (known != Communication::kKernel) return;
+  if (known != Communication::kYes) return;
   FoundCollective found{index, collectiveFacts(event.text, where(event), trace_.problems)};
   CollectiveFacts& facts = found.facts;
   if (category == Category::kKernel) {

@@ -45,7 +45,7 @@ class ChromeBuilder final : public ChromeEventSink {
     char phase = 0;
     EventIndex event = kNoIndex;
   };
-  enum class Communication : std::int8_t { kUnasked, kNo, kKernel };
+  enum class Communication : std::int8_t { kUnasked, kNo, kYes };
 
   std::string where(const ChromeEvent& event) const { return placeOf(offset_ + (event.text.data() - text_)); }
   StringId intern(std::string_view raw, bool escapes);

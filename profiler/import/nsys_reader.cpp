@@ -2,6 +2,7 @@
 #include "profiler/import/nsys_reader.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
@@ -411,7 +412,11 @@ Result<Trace> readDatabase(Database& database, const std::string& name, const Im
 
 Result<Trace> readNsys(const std::string& path, const ImportOptions& options) {
   SP_ASSIGN(Database database, Database::openToRead(path));
-  return readDatabase(database, path, options);
+  SP_ASSIGN(Trace trace, readDatabase(database, path, options));
+  // Opened immutable, a database does not show what was not yet moved out of its journal.
+  std::error_code absent;
+  if (const auto size = std::filesystem::file_size(path + "-wal", absent); !absent && size > 0) trace.problems.count(Problem::kTruncated, path + "-wal");
+  return trace;
 }
 
 Result<Trace> readNsysBytes(std::span<const std::byte> bytes, const std::string& name, const ImportOptions& options) {

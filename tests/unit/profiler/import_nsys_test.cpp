@@ -207,6 +207,14 @@ TEST_F(ImportNsys, ADamagedDatabaseIsReadAsFarAsItGoesOrRefused) {
   }
 }
 
+TEST_F(ImportNsys, RowsLeftInAJournalAreToldToBeMissing) {
+  make(schema("3_7"));
+  std::ofstream(path("t.sqlite-wal")) << "pages";
+  const auto t = importTrace(path("t.sqlite"));
+  ASSERT_TRUE(t);
+  EXPECT_EQ(t->problems.countOf(Problem::kTruncated), 1);
+}
+
 TEST_F(ImportNsys, AForeignDatabaseIsRefused) {
   make("CREATE TABLE people (name TEXT); INSERT INTO people VALUES ('x');");
   const auto t = importTrace(path("t.sqlite"));
