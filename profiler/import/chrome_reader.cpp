@@ -214,14 +214,23 @@ class Reader {
   // --- the events ---------------------------------------------------------------------------------------------------
   /// From where scanner_ stands to behind the ]. False: the text ends before.
   Result<bool> events() {
+    constexpr std::size_t kStep = 4096;
+    std::size_t step = kStep, reach = kNone;  // how far the next scan looks
     long_event_ = kLongEvent;
     while (true) {
       extents_.clear();
-      const EventScanner::Stop stop = scanner_.scan(window_.text(), extents_);
+      const std::string_view text = window_.text().substr(0, reach);
+      const EventScanner::Stop stop = scanner_.scan(text, extents_);
       if (const std::size_t again = parse(); again != kNone) {  // an event swallowed others
         scanner_.restart(again);
+        step = kStep, reach = again + step;  // if each event does, not all that follow are scanned each time
         continue;
       }
+      if (stop == EventScanner::Stop::kMore && text.size() < window_.size()) {
+        step *= 2, reach = text.size() + step;
+        continue;
+      }
+      reach = kNone;
       if (trace_.events.size() > static_cast<std::size_t>(std::numeric_limits<EventIndex>::max()) - (std::size_t{1} << 24))
         return makeError("trace-too-large", name_ + " holds more than " + std::to_string(trace_.events.size()) + " events");
       if (stop == EventScanner::Stop::kArrayEnd) {
@@ -243,13 +252,17 @@ class Reader {
         if (!found) return false;
         continue;
       }
+      if (stop == EventScanner::Stop::kDoubtful) {
+        openWasFlipped(scanner_.at());
+        continue;
+      }
       dropRead();
       const std::size_t open = scanner_.open() == kNone ? 0 : window_.size() - scanner_.open();
       SP_TRY(options_.cancel.check());
       if (options_.progress) options_.progress({"reading the trace", source_.consumed(), source_.total()});
       if (open > long_event_) {
         long_event_ = 2 * open;
-        if (openWasFlipped()) continue;
+        if (openWasFlipped(window_.size())) continue;
         if (open > kLongestEvent) {
           bad(scanner_.open());
           SP_ASSIGN(const bool found, resync(scanner_.at()));
@@ -259,14 +272,14 @@ class Reader {
       }
       SP_ASSIGN(const bool more, window_.more());
       if (more) continue;
-      if (scanner_.open() != kNone && openWasFlipped()) continue;
+      if (scanner_.open() != kNone && openWasFlipped(window_.size())) continue;
       return false;
     }
   }
 
-  /// The open event never ends since a quote is missing in it: leaves it out.
-  bool openWasFlipped() {
-    const std::size_t flipped = flippedAt(window_.text(), scanner_.open(), window_.size());
+  /// The open event never ends since a quote is missing in it: leaves it out. Looks up to `to`.
+  bool openWasFlipped(std::size_t to) {
+    const std::size_t flipped = flippedAt(window_.text(), scanner_.open(), to);
     if (flipped == kNone) return false;
     bad(scanner_.open());
     scanner_.restart(flipped);

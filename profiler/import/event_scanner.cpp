@@ -89,7 +89,7 @@ EventScanner::Stop EventScanner::scan(std::string_view text, std::vector<EventEx
       if (text[at_] != '{') return Stop::kBroken;
       open_ = at_++;
       current_ = {.joined = commas_ == 1};
-      inside_ = 0, escape_ = false, after_brace_ = true, arrays_ = 0, depth_ = 1;
+      inside_ = 0, escape_ = false, after_brace_ = true, arrays_ = 0, depth_ = 1, check_ = kLong;
     }
     bool complete = false;
     while (at_ < text.size() && !complete) {
@@ -147,6 +147,10 @@ EventScanner::Stop EventScanner::scan(std::string_view text, std::vector<EventEx
       inside_ = static_cast<std::uint64_t>(static_cast<std::int64_t>(inside) >> 63);
       after_brace_ = (m.open >> (bytes - 1) & 1) != 0;
       at_ += bytes;
+      if (current_.doubtful && at_ - open_ > check_) {
+        check_ = 2 * (at_ - open_);
+        return Stop::kDoubtful;
+      }
     }
     if (!complete) return Stop::kMore;
   }

@@ -24,6 +24,7 @@ class EventScanner {
     kMore,      ///< the text ends here
     kArrayEnd,  ///< at a ]
     kBroken,    ///< at() is no JSON
+    kDoubtful,  ///< the open event is long, and may never end for want of a quote: see flippedAt; scan() goes on otherwise
   };
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
@@ -48,6 +49,8 @@ class EventScanner {
   bool after_brace_ = false;   ///< the last byte was { or [
   std::uint64_t arrays_ = 0;   ///< one bit a level, the innermost lowest: 1 is an array
   int depth_ = 0;
+  static constexpr std::size_t kLong = 4096;
+  std::size_t check_ = kLong;  ///< when the open event is so long, the next kDoubtful is due
   int commas_ = 1;
   EventExtent current_;
 };

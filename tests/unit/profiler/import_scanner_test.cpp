@@ -25,7 +25,8 @@ std::vector<std::string> scanned(const std::string& text, std::size_t step, Even
     events.clear();
     stop = scanner.scan({padded.data(), size}, events);
     for (const EventExtent& e : events) out.push_back(text.substr(e.start, e.end - e.start));
-    if (stop != EventScanner::Stop::kMore || size == text.size()) break;
+    if (stop == EventScanner::Stop::kDoubtful) size -= std::min(size, step);  // goes on where it stands
+    else if (stop != EventScanner::Stop::kMore || size == text.size()) break;
   }
   if (last != nullptr) *last = stop;
   return out;
