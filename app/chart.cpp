@@ -66,17 +66,17 @@ std::string svg(const Chart& chart) {
   const auto atY = [&](double y) { return kHeight - kBottom - (y - from_y) / span_y * (kHeight - kTop - kBottom); };
 
   std::string out = strf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" role=\"img\" "
-                         "font-family=\"system-ui,sans-serif\" font-size=\"12\" fill=\"#333\">\n", kWidth, kHeight, kWidth, kHeight);
+                         "font-family=\"system-ui,sans-serif\" font-size=\"12\" fill=\"currentColor\">\n", kWidth, kHeight, kWidth, kHeight);
   out += "<title>" + xmlEscaped(chart.title) + "</title>\n" + textAt(kLeft, 18, "start", chart.title, " font-weight=\"600\" font-size=\"13\"");
   const double step_y = tickStep(span_y, chart.bytes), step_x = tickStep(span_x, false);
   for (double y = std::ceil(from_y / step_y) * step_y; y <= from_y + span_y * (1 + 1e-9); y += step_y) {
-    out += strf("<line x1=\"%g\" x2=\"%g\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e3e3e3\"/>\n", kLeft, kWidth - kRight, atY(y), atY(y));
+    out += strf("<line x1=\"%g\" x2=\"%g\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"currentColor\" stroke-opacity=\"0.15\"/>\n", kLeft, kWidth - kRight, atY(y), atY(y));
     out += textAt(kLeft - 8, atY(y) + 4, "end", tickText(y, chart.bytes));
   }
   for (double x = std::ceil(from_x / step_x) * step_x; x <= from_x + span_x * (1 + 1e-9); x += step_x)
     out += textAt(atX(x), kHeight - kBottom + 18, "middle", tickText(x, false));
-  out += textAt((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", chart.x_label, " fill=\"#777\"");
-  out += textAt(kWidth - kRight, 18, "end", chart.y_label, " fill=\"#777\"");
+  out += textAt((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", chart.x_label, " fill-opacity=\"0.65\"");
+  out += textAt(kWidth - kRight, 18, "end", chart.y_label, " fill-opacity=\"0.65\"");
   std::string path;
   for (const Chart::Point& p : points) path += strf("%s%.1f,%.1f", path.empty() ? "" : " ", atX(p.x), atY(p.y));
   out += "<polyline fill=\"none\" stroke=\"#2b6cb0\" stroke-width=\"1.6\" points=\"" + path + "\"/>\n";

@@ -48,11 +48,12 @@ std::string markdownCell(const std::string& s) {
 bool hasLines(const std::string& s) { return s.find('\n') != std::string::npos; }
 
 constexpr const char* kStyle =
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:64em;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:76em;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
     "h1{font-size:1.5em}h2{font-size:1.15em;margin:1.6em 0 .4em}p{margin:.3em 0}"
     "table{border-collapse:collapse;margin:.6em 0}td,th{padding:.15em .8em;border-bottom:1px solid #ddd;text-align:left;"
-    "vertical-align:top;overflow-wrap:anywhere}.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}"
-    "pre{background:#f6f6f6;padding:.6em .8em;overflow-x:auto;font-size:13px}svg{max-width:100%;height:auto}";
+    "vertical-align:top;overflow-wrap:break-word}.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}"
+    "pre{background:#f6f6f6;padding:.6em .8em;overflow-x:auto;font-size:13px}svg{max-width:100%;height:auto}"
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#1b1d20}td,th{border-color:#444}pre{background:#26292d}}";
 
 }  // namespace
 
@@ -110,6 +111,7 @@ std::string Page::html(const std::string& title) const {
     const std::string tag_of_line = hasLines(b.text) ? "pre" : "p";
     if (b.kind == Kind::kLine) out += "<" + tag_of_line + ">" + xmlEscaped(b.text) + "</" + tag_of_line + ">\n";
     if (b.kind == Kind::kChart) out += svg(b.chart);
+    if (b.kind == Kind::kPicture) out += b.text;
     if (b.kind != Kind::kTable) continue;
     const std::size_t columns = columnsOf(b.rows);
     out += "<table>\n";

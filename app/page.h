@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a command tells a person: headings, lines, tables and curves, rendered as text, Markdown or a HTML page.
+// What a command tells a person: headings, lines, tables, curves and pictures, rendered as text, Markdown or a HTML page.
 #pragma once
 
 #include <string>
@@ -24,6 +24,8 @@ class Page {
     add(Kind::kChart, {});
     blocks_.back().chart = std::move(chart);
   }
+  /// Inline SVG, or other well-formed HTML of one's own; in HTML pages only.
+  void picture(std::string svg) { add(Kind::kPicture, std::move(svg)); }
   void append(const Page& other) { blocks_.insert(blocks_.end(), other.blocks_.begin(), other.blocks_.end()); }
 
   std::string text() const;
@@ -33,7 +35,7 @@ class Page {
   bool empty() const { return blocks_.empty(); }
 
  private:
-  enum class Kind { kHeading, kLine, kTable, kChart };
+  enum class Kind { kHeading, kLine, kTable, kChart, kPicture };
   struct Block {
     Kind kind;
     std::string text;
