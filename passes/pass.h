@@ -27,6 +27,8 @@ struct Settings {
   std::string save = "sac";    ///< memory policy, see memory/save_policy.h: all, sac, min-cut, budget=F
   std::string communication = "overlap";  ///< "plain": collectives block, one by one; "fused"; "overlap": and behind compute
   std::int64_t bucket_bytes = std::int64_t{25} << 20;  ///< gradients that are summed together, at most
+  double flops_per_ns = 0;     ///< measured rates of the machine, for the price of recomputation (op_cost.h); 0: nominal
+  double bytes_per_ns = 0;
   int threads = 1;             ///< intra-op threads per rank (kernel workspaces depend on it)
   std::string optimizer = "adamw"; ///< for the memory classes: adamw keeps two moments, sgd none
   /// User marks "NAME:DIM" for what is cut; empty: the default inputs.

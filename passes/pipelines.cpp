@@ -37,6 +37,7 @@ std::string planHashOf(const ir::Graph& planned, const Settings& s) {
   h.text(ir::planHash(planned));
   for (std::int64_t n : {std::int64_t{s.sp}, std::int64_t{s.dp}, s.seq, s.batch}) h.number(n);
   for (const auto& [name, dim] : s.sequence_marks) h.text(name), h.number(dim);
+  if (s.flops_per_ns != 0 || s.bytes_per_ns != 0) h.text(formatDouble(s.flops_per_ns)), h.text(formatDouble(s.bytes_per_ns));
   h.text(s.device), h.text(s.save), h.text(s.optimizer), h.text(s.communication), h.number(s.bucket_bytes);
   return h.hex();
 }

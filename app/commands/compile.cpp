@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // spscope compile: the pass pipeline, without running anything.
+#include <cmath>
 #include <filesystem>
 
 #include "app/commands/command.h"
@@ -8,6 +9,7 @@
 #include "app/commands/values_report.h"
 #include "app/options.h"
 #include "core/base/strings.h"
+#include "core/session/costs.h"
 #include "core/session/stage.h"
 
 namespace spscope::app {
@@ -34,6 +36,7 @@ class Compile : public Command {
     flags_.declare(command);
     command.option_defaults()->group("Output");
     command.add_option("--stages", stages_, "write every stage into this folder")->type_name("DIR");
+    command.add_option("--costs-from", costs_from_, "a trace of `run --profile`: prints the hot nodes, and prices recomputation at the rates that it measured")->type_name("TRACE");
     command.add_flag("--explain-memory", explain_memory_, "say of each value why it is kept, made again or freed");
   }
 
@@ -47,7 +50,17 @@ class Compile : public Command {
     SP_ASSIGN(compile.settings, flags_.settings(model_));
     compile.keep_graphs = !stages_.empty();
     compile.reproducer_dir = (std::filesystem::temp_directory_path() / "spscope").string();
-    SP_ASSIGN(const session::CompileOutcome outcome, session::compile(*model, compile, request));
+    session::MeasuredCosts costs;
+    if (!costs_from_.empty()) {
+      SP_ASSIGN(costs, session::measureCosts({costs_from_}, request));
+    }
+    SP_ASSIGN(session::CompileOutcome outcome, session::compile(*model, compile, request));
+    if (!costs_from_.empty()) {
+      session::joinCosts(costs, *outcome.compiled.programs.front(), outcome.compiled.plan_hash, compile.settings, *request.diagnostics);
+      compile.settings.flops_per_ns = costs.flops_per_ns;
+      compile.settings.bytes_per_ns = costs.bytes_per_ns;
+      SP_ASSIGN(outcome, session::compile(*model, compile, request));
+    }
     report.stopClock();
     addCompileJson(report.json, outcome);
     report.page.line(strf("%s on %d ranks, sequence %lld, batch %lld, %s", model->display_name.c_str(), compile.settings.sp,
@@ -57,6 +70,7 @@ class Compile : public Command {
     addCompileCharts(report.appendix, outcome);
     addValuesPage(explain_memory_ ? report.page : report.appendix, outcome);
     if (explain_memory_) addValuesJson(report.json, outcome);
+    if (!costs_from_.empty()) addCosts(report, costs);
     logStages(outcome);
     if (!stages_.empty()) {
       SP_ASSIGN(const auto written, session::writeStages(*model, compile.settings, outcome.compiled, stages_));
@@ -67,9 +81,27 @@ class Compile : public Command {
   }
 
  private:
+  static void addCosts(Report& report, const session::MeasuredCosts& costs) {
+    constexpr std::size_t kShown = 15;
+    report.page.heading("Hot nodes, as measured");
+    std::vector<std::vector<std::string>> rows{{"node", "op", "stage", "a run", "predicted", "of all", "source"}};
+    Json list = Json::array();
+    for (const session::HotNode& n : costs.nodes) {
+      list.push_back({{"node", n.name}, {"op", n.op}, {"stage", n.stage}, {"source", n.source}, {"module", n.module}, {"measured_ns", n.measured_ns},
+                      {"predicted_ns", n.predicted_ns}, {"share", n.share}});
+      if (rows.size() <= kShown)
+        rows.push_back({n.name, n.op, n.stage, formatNs(n.measured_ns), n.predicted_ns > 0 ? formatNs(n.predicted_ns) : "-", strf("%.1f%%", 100 * n.share), n.source});
+    }
+    report.page.table(std::move(rows));
+    if (costs.nodes.size() > kShown) report.page.line(strf("and %zu more; all of them with --json", costs.nodes.size() - kShown));
+    report.page.line(strf("recomputation is priced at the measured %s GFLOP/s and %s GB/s", formatDouble(std::round(10 * costs.flops_per_ns) / 10).c_str(),
+                          formatDouble(std::round(10 * costs.bytes_per_ns) / 10).c_str()));
+    report.json["costs"] = {{"hot_nodes", std::move(list)}, {"flops_per_ns", costs.flops_per_ns}, {"bytes_per_ns", costs.bytes_per_ns}, {"executions", costs.executions}};
+  }
+
   ModelFlags model_;
   CompileFlags flags_;
-  std::string stages_;
+  std::string stages_, costs_from_;
   bool explain_memory_ = false;
 };
 

@@ -113,7 +113,7 @@ Status checkSettings(const Model& model, const passes::Settings& s) {
     e.legal = std::move(legal);
     return e;
   };
-  if (s.sp < 1 || s.sp > 4096) return refuse("setting-sp", strf("--sp %d is no number of ranks", s.sp), "--sp 1 to 4096");
+  if (s.sp < 1 || s.sp > 4096) return refuse("setting-sp", strf("--sp %d is no number of ranks that can be started", s.sp), "--sp 1 to 4096");
   if (s.dp != 1) return refuse("setting-dp", strf("--dp %d: data parallel replicas are not compiled by this version", s.dp), "--dp 1");
   if (s.device != "cpu" && s.device != "cuda") return refuse("setting-device", "--device " + s.device + " is neither cpu nor cuda", "--device cpu or cuda");
   SP_TRY(passes::parseSavePolicy(s.save));

@@ -66,7 +66,7 @@ std::vector<std::string_view> memoryClassOfNodes(const ir::Graph& graph) {
 }
 
 std::vector<trace::RecordedNode> nodeTable(const ir::Graph& graph, const passes::Settings& settings) {
-  const passes::DeviceRates rates = passes::nominalRates(settings.device);
+  const passes::DeviceRates rates = passes::ratesOf(settings);
   const auto classes = memoryClassOfNodes(graph);
   std::vector<trace::RecordedNode> out;
   for (const ir::NodeId id : graph.order) {

@@ -109,7 +109,7 @@ Pass chooseSaved() {
   };
   pass.run = [](ir::Graph& graph, const PassContext& context) -> Result<bool> {
     SP_ASSIGN(const SavePolicy policy, parseSavePolicy(context.settings.save));
-    const StepModel model(graph, livenessOptions(context.settings, context.services), nominalRates(context.settings.device));
+    const StepModel model(graph, livenessOptions(context.settings, context.services), ratesOf(context.settings));
     const std::vector<bool> long_values = findLongValues(graph);
     const bool searches = policy.kind == SavePolicy::Kind::kSac || policy.kind == SavePolicy::Kind::kBudget;
     if (searches && std::find(long_values.begin(), long_values.end(), true) == long_values.end())

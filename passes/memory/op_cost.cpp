@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "passes/pass.h"
+
 namespace spscope::passes {
 namespace {
 
@@ -26,6 +28,13 @@ std::int64_t bytesRead(const ir::Graph& graph, const ir::Value& value) {
 
 DeviceRates nominalRates(std::string_view device) {
   return device == "cuda" ? DeviceRates{400e3, 2000} : DeviceRates{100, 10};
+}
+
+DeviceRates ratesOf(const Settings& settings) {
+  DeviceRates rates = nominalRates(settings.device);
+  if (settings.flops_per_ns > 0) rates.flops_per_ns = settings.flops_per_ns;
+  if (settings.bytes_per_ns > 0) rates.bytes_per_ns = settings.bytes_per_ns;
+  return rates;
 }
 
 bool isMatmul(Symbol op) {

@@ -11,6 +11,8 @@
 
 namespace spscope::passes {
 
+struct Settings;  // passes/pass.h
+
 struct OpCost {
   std::int64_t flops = 0;  ///< 2MNK of a contraction, 4BHSqSkD of attention; 0 for others
   std::int64_t bytes = 0;  ///< operands read + results written, each expanded operand by its storage; 0 for views
@@ -24,6 +26,8 @@ struct DeviceRates {
   double bytes_per_ns = 10;
 };
 DeviceRates nominalRates(std::string_view device);
+/// Those that were measured, where there are any; nominal otherwise.
+DeviceRates ratesOf(const Settings& settings);
 
 bool isMatmul(Symbol op);
 bool isConvolution(Symbol op);

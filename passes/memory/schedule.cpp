@@ -88,7 +88,7 @@ Pass schedule() {
   pass.info.ensures = ir::Form::kJoint;
   pass.checkLegal = [](const ir::Graph&, const PassContext&) -> Status { return {}; };
   pass.run = [](ir::Graph& graph, const PassContext& context) -> Result<bool> {
-    const StepModel model(graph, livenessOptions(context.settings, context.services), nominalRates(context.settings.device));
+    const StepModel model(graph, livenessOptions(context.settings, context.services), ratesOf(context.settings));
     SP_ASSIGN(const Decisions decisions, readDecisions(model));
     MemoryCurve curve;
     const Plan plan = planTightly(model, decisions, &curve);
