@@ -6,54 +6,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <thread>
 
+#include "tests/support/pump.h"
 #include "ui/model/state/selection.h"
 
 namespace spscope::ui {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// The window's thread: what is posted runs when the test pumps.
-class Pump {
- public:
-  Post post() {
-    return [this](std::function<void()> f) {
-      const std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(f));
-      wake_.notify_one();
-    };
-  }
-  /// Until the condition holds; false after a minute.
-  template <typename F>
-  bool until(F&& condition) {
-    const auto limit = std::chrono::steady_clock::now() + 60s;
-    while (!condition()) {
-      std::function<void()> next;
-      {
-        std::unique_lock lock(mutex_);
-        if (!wake_.wait_until(lock, limit, [&] { return !queue_.empty(); })) return false;
-        next = std::move(queue_.front());
-        queue_.pop_front();
-      }
-      next();
-    }
-    return true;
-  }
-  void drop() {
-    const std::lock_guard lock(mutex_);
-    queue_.clear();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> queue_;
-};
 
 TEST(JobQueue, AResultComesBackOnTheWindowsThread) {
   Pump pump;

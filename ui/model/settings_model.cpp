@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ui/model/settings_model.h"
+
+#include <charconv>
+#include <functional>
+
+#include "core/base/strings.h"
+#include "core/session/compile.h"
+#include "ui/model/workspace.h"
+
+namespace spscope::ui {
+namespace {
+
+using Settings = WorkspaceSettings;
+
+struct Row {
+  SettingInfo info;
+  std::function<std::string(const Settings&)> get;
+  std::function<bool(Settings&, const std::string&)> set;  ///< false: no such value
+};
+
+template <typename T>
+bool parseNumber(const std::string& text, T least, T most, T& out) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most)) return false;
+  out = value;
+  return true;
+}
+
+bool oneOf(const std::string& text, const std::vector<std::string>& values) {
+  for (const std::string& v : values)
+    if (v == text) return true;
+  return false;
+}
+
+/// Empty and "file" stand for the file's own length.
+bool parseLength(const std::string& text, std::int64_t& out) {
+  if (text.empty() || text == "file") return out = 0, true;
+  return parseNumber<std::int64_t>(text, 1, std::int64_t{1} << 40, out);
+}
+std::string lengthText(std::int64_t n) { return n == 0 ? "file" : std::to_string(n); }
+
+bool parseBytes(const std::string& text, std::int64_t& out) {
+  double gib = 0;
+  if (text.empty() || text == "none") return out = 0, true;
+  if (!parseNumber<double>(text, 0.0, 1e6, gib)) return false;
+  out = static_cast<std::int64_t>(gib * 1073741824.0);
+  return true;
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = {
+      {{"sp", "SP", "Ranks that share the sequence", {"1", "2", "3", "4", "8", "16"}, true, false, true},
+       [](const Settings& s) { return std::to_string(s.compile.sp); },
+       [](Settings& s, const std::string& t) { return parseNumber(t, 1, 4096, s.compile.sp); }},
+      {{"dp", "DP", "Ranks that hold different batches", {"1"}, true, false, true},
+       [](const Settings& s) { return std::to_string(s.compile.dp); },
+       [](Settings& s, const std::string& t) { return parseNumber(t, 1, 4096, s.compile.dp); }},
+      {{"seq", "S", "Tokens of the whole sequence", {"file"}, true, true, true},
+       [](const Settings& s) { return lengthText(s.open.seq); },
+       [](Settings& s, const std::string& t) { return parseLength(t, s.open.seq) && (s.compile.seq = s.open.seq, true); }},
+      {{"batch", "B", "Sequences of a batch", {"file"}, true, true, true},
+       [](const Settings& s) { return lengthText(s.open.batch); },
+       [](Settings& s, const std::string& t) { return parseLength(t, s.open.batch) && (s.compile.batch = s.open.batch, true); }},
+      {{"dtype", "Precision", "What the graph computes in", {"file", "float32", "bfloat16", "float64"}, false, true, true},
+       [](const Settings& s) { return s.open.dtype ? std::string(ir::longName(*s.open.dtype)) : "file"; },
+       [](Settings& s, const std::string& t) {
+         if (t == "file") return s.open.dtype.reset(), true;
+         if (!oneOf(t, {"float32", "bfloat16", "float64"})) return false;
+         s.open.dtype = ir::parseDType(t);
+         return true;
+       }},
+      {{"save", "Memory", "What is kept for the backward: all, sac, min-cut, or budget=F with F from 0 to 1", {"sac", "all", "min-cut", "budget=0.5"}, true, false, true},
+       [](const Settings& s) { return s.compile.save; },
+       [](Settings& s, const std::string& t) {
+         double f = 0;
+         if (!oneOf(t, {"sac", "all", "min-cut"}) && !(t.starts_with("budget=") && parseNumber(t.substr(7), 0.0, 1.0, f))) return false;
+         s.compile.save = t;
+         return true;
+       }},
+      {{"device", "Device", "Whose attention kernel is chosen", {"cpu", "cuda"}, false, false, true},
+       [](const Settings& s) { return s.compile.device; },
+       [](Settings& s, const std::string& t) { return oneOf(t, {"cpu", "cuda"}) && (s.compile.device = t, true); }},
+      {{"optimizer", "Optimizer", "What the step ends with", {"adamw", "sgd"}, false, false, true},
+       [](const Settings& s) { return s.compile.optimizer; },
+       [](Settings& s, const std::string& t) { return oneOf(t, {"adamw", "sgd"}) && (s.compile.optimizer = t, true); }},
+      {{"memory-limit", "Limit", "GiB that one rank may use; a line in the memory panel", {"none", "24", "40", "80", "141"}, true, false, false},
+       [](const Settings& s) { return s.memory_limit_bytes == 0 ? std::string("none") : formatDouble(static_cast<double>(s.memory_limit_bytes) / 1073741824.0); },
+       [](Settings& s, const std::string& t) { return parseBytes(t, s.memory_limit_bytes); }},
+      {{"ranks", "Ranks", "gloo: processes on the CPU; virtual: all in this process", {"gloo", "virtual", "nccl"}, false, false, false},
+       [](const Settings& s) { return s.run.ranks; },
+       [](Settings& s, const std::string& t) { return oneOf(t, {"gloo", "virtual", "nccl"}) && (s.run.ranks = t, true); }},
+      {{"steps", "Steps", "Training steps of a run", {"1", "3", "10"}, true, false, false},
+       [](const Settings& s) { return std::to_string(s.run.steps); },
+       [](Settings& s, const std::string& t) { return parseNumber<std::int64_t>(t, 1, std::int64_t{1} << 40, s.run.steps); }},
+      {{"lr", "Learning rate", "Of the optimizer", {"0.001"}, true, false, false},
+       [](const Settings& s) { return formatDouble(s.run.lr); },
+       [](Settings& s, const std::string& t) { return parseNumber(t, 0.0, 1e9, s.run.lr); }},
+      {{"clip", "Clip", "Largest global norm of the gradients; 0: none", {"0", "1"}, true, false, false},
+       [](const Settings& s) { return formatDouble(s.run.clip); },
+       [](Settings& s, const std::string& t) { return parseNumber(t, 0.0, 1e9, s.run.clip); }},
+      {{"profile", "Profile", "Where a run is recorded; empty: it is not", {}, true, false, false},
+       [](const Settings& s) { return s.run.profile.file; },
+       [](Settings& s, const std::string& t) { return s.run.profile.file = t, true; }},
+      {{"seed", "Seed", "Of ids and labels", {"0"}, true, false, false},
+       [](const Settings& s) { return std::to_string(s.data.seed); },
+       [](Settings& s, const std::string& t) { return parseNumber<std::uint64_t>(t, 0, ~std::uint64_t{0} >> 1, s.data.seed); }},
+      {{"seed-weights", "Seed of weights", "Random weights in place of the file's", {"file", "0"}, true, false, false},
+       [](const Settings& s) { return s.data.seed_weights ? std::to_string(*s.data.seed_weights) : "file"; },
+       [](Settings& s, const std::string& t) {
+         if (t == "file") return s.data.seed_weights.reset(), true;
+         std::uint64_t seed = 0;
+         return parseNumber<std::uint64_t>(t, 0, ~std::uint64_t{0} >> 1, seed) && (s.data.seed_weights = seed, true);
+       }},
+      {{"inputs", "Batches", "A safetensors file with the graph's inputs; empty: seeded ids and labels", {}, true, false, false},
+       [](const Settings& s) { return s.data.inputs.empty() ? std::string() : s.data.inputs.front(); },
+       [](Settings& s, const std::string& t) { return s.data.inputs = t.empty() ? std::vector<std::string>{} : std::vector<std::string>{t}, true; }},
+  };
+  return all;
+}
+
+const Row* find(const std::string& name) {
+  for (const Row& row : rows())
+    if (row.info.name == name) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+const std::vector<SettingInfo>& settingInfos() {
+  static const std::vector<SettingInfo> infos = [] {
+    std::vector<SettingInfo> out;
+    for (const Row& row : rows()) out.push_back(row.info);
+    return out;
+  }();
+  return infos;
+}
+
+const SettingInfo* findSetting(const std::string& name) {
+  const Row* row = find(name);
+  return row == nullptr ? nullptr : &row->info;
+}
+
+std::string settingText(const WorkspaceSettings& settings, const std::string& name) {
+  const Row* row = find(name);
+  return row == nullptr ? std::string() : row->get(settings);
+}
+
+Status changeSetting(WorkspaceSettings& settings, const std::string& name, const std::string& text) {
+  const Row* row = find(name);
+  if (row == nullptr) {
+    std::vector<std::string> names;
+    for (const SettingInfo& info : settingInfos()) names.push_back(info.name);
+    Error error = makeError("usage", "there is no setting " + name, Outcome::kUsage);
+    error.legal = join(names, ", ");
+    return error;
+  }
+  if (row->set(settings, text)) return {};
+  Error error = makeError("usage", name + " cannot be " + text, Outcome::kUsage);
+  error.legal = join(row->info.choices, ", ");
+  return error;
+}
+
+std::vector<ChoiceState> choicesFor(const session::Model* model, const WorkspaceSettings& settings, const std::string& name) {
+  std::vector<ChoiceState> out;
+  const SettingInfo* info = findSetting(name);
+  if (info == nullptr) return out;
+  for (const std::string& choice : info->choices) {
+    ChoiceState state{choice, true, {}};
+    WorkspaceSettings trial = settings;
+    if (Status parsed = changeSetting(trial, name, choice); !parsed) {
+      state.legal = false;
+      state.reason = parsed.error().message;
+    } else if (name == "ranks") {
+      if (Status there = session::checkTransport(choice); !there) state.legal = false, state.reason = there.error().message;
+    } else if (model != nullptr && info->recompiles && !info->reopens) {
+      if (Status legal = session::checkSettings(*model, trial.compile); !legal) state.legal = false, state.reason = legal.error().message;
+    }
+    out.push_back(std::move(state));
+  }
+  return out;
+}
+
+}  // namespace spscope::ui

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ui/model/trace_document.h"
+
+#include "profiler/import/import.h"
+
+namespace spscope::ui {
+
+Result<std::shared_ptr<const TraceDocument>> openTraceDocument(const std::vector<std::string>& paths, const ProgressFn& progress,
+                                                               const CancelToken& cancel) {
+  auto document = std::make_shared<TraceDocument>();
+  document->paths = paths;
+  SP_ASSIGN(document->trace, trace::importTraces(paths, {.progress = progress, .cancel = cancel}));
+  // Ranks that cannot be aligned are still looked at, each on its own clock, with the reason shown.
+  if (auto alignment = trace::align(document->trace); alignment) {
+    document->alignment = std::move(*alignment);
+    trace::applyAlignment(document->trace, document->alignment);
+  } else {
+    document->alignment_error = alignment.error().message;
+  }
+  SP_TRY(cancel.check());
+  document->breakdown = trace::breakdown(document->trace, trace::classifyWork(document->trace));
+  document->memory = trace::memoryUse(document->trace);
+  return std::shared_ptr<const TraceDocument>(std::move(document));
+}
+
+}  // namespace spscope::ui

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// An opened trace with what the window shows of it, computed once, off the window's thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/cancel.h"
+#include "core/base/result.h"
+#include "profiler/analyze/align.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/memory.h"
+#include "profiler/trace/trace.h"
+
+namespace spscope::ui {
+
+/// Immutable once made.
+struct TraceDocument {
+  std::vector<std::string> paths;
+  trace::Trace trace;              ///< on one clock
+  trace::Alignment alignment;
+  std::string alignment_error;     ///< why the ranks are not on one clock, where they could not be put there
+  std::vector<trace::Breakdown> breakdown;
+  std::vector<trace::MemoryUse> memory;
+};
+
+/// Reads, aligns and analyses. Errors: those of importTraces.
+Result<std::shared_ptr<const TraceDocument>> openTraceDocument(const std::vector<std::string>& paths, const ProgressFn& progress,
+                                                               const CancelToken& cancel);
+
+}  // namespace spscope::ui
