@@ -12,7 +12,6 @@
 #include "passes/memory/op_cost.h"
 #include "profiler/record/device_source.h"
 #include "profiler/record/host_recorder.h"
-#include "profiler/record/nvtx_ranges.h"
 #include "profiler/record/spool_reader.h"
 #include "profiler/store/store.h"
 
@@ -87,12 +86,12 @@ std::vector<trace::RecordedNode> nodeTable(const ir::Graph& graph, const passes:
   return out;
 }
 
+}  // namespace
+
 const char* phaseName(ir::Phase phase) {
   static constexpr const char* kNames[] = {"forward", "backward", "recompute"};
   return kNames[static_cast<int>(phase)];
 }
-
-}  // namespace
 
 bool ProfileRequest::of(int rank) const {
   return !file.empty() && (ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end());
@@ -128,12 +127,11 @@ Status parseProfileRanks(const std::string& text, int world, ProfileRequest& out
   return {};
 }
 
-/// Hears the executor, writes to the spool, names what runs for NVTX and for CUPTI.
+/// Hears the executor, writes to the spool, names what runs for CUPTI.
 struct RankProfile::Impl final : exec::ExecutionObserver {
   ProfileRequest what;
   std::unique_ptr<trace::HostRecorder> recorder;
   std::unique_ptr<trace::DeviceSource> device;
-  std::unique_ptr<trace::NvtxRanges> nvtx;
   std::map<std::pair<std::string_view, std::string_view>, std::uint16_t> groups;  ///< by group and kind; the names are static
   std::unordered_map<std::int32_t, std::int64_t> held;  ///< bytes by the node that made them
   std::int64_t resident_bytes = 0, live = 0;
@@ -157,18 +155,15 @@ struct RankProfile::Impl final : exec::ExecutionObserver {
     if (!in_phase) return;
     in_phase = false;
     recorder->range(recorder->name(phaseName(phase)), phase_begin, ns);
-    if (nvtx) nvtx->pop();
   }
 
-  void stepBegin(int, std::int64_t step, std::int64_t ns) override {
+  void stepBegin(int, std::int64_t, std::int64_t ns) override {
     releaseHeld(ns);
     step_begin = ns;
-    if (nvtx) nvtx->push(trace::NvtxRanges::Kind::kStep, "step " + std::to_string(step));
   }
   void stepEnd(int, std::int64_t step, std::int64_t ns) override {
     endPhase(ns);
     recorder->range(recorder->name("step " + std::to_string(step)), step_begin, ns);
-    if (nvtx) nvtx->pop();
     if (device) device->flush();
   }
   bool nodeBegin(int, const ir::Node& node, std::int64_t ns) override {
@@ -177,18 +172,12 @@ struct RankProfile::Impl final : exec::ExecutionObserver {
       in_phase = true;
       phase = node.phase;
       phase_begin = ns;
-      if (nvtx) nvtx->push(trace::NvtxRanges::Kind::kPhase, phaseName(phase));
     }
     node_begin = ns;
     if (device) device->push(node.id);
-    if (nvtx) {
-      nvtx->push(trace::NvtxRanges::Kind::kModule, node.location ? node.location->module_path : std::string());
-      nvtx->push(ir::isCollective(node.op) ? trace::NvtxRanges::Kind::kCollective : trace::NvtxRanges::Kind::kNode, node.name, node.id);
-    }
     return true;
   }
   void nodeEnd(int, const ir::Node& node, std::int64_t ns) override {
-    if (nvtx) nvtx->pop(), nvtx->pop();
     if (device) device->pop();
     recorder->node(node.id, node_begin, ns);
   }
@@ -226,7 +215,6 @@ Result<std::unique_ptr<RankProfile>> RankProfile::start(const ProfileRequest& wh
     else if (diagnostics != nullptr)
       diagnostics->warn(device.error().code, device.error().message);
   }
-  if (trace::NvtxRanges::toolPresent()) impl.nvtx = std::make_unique<trace::NvtxRanges>();
   return out;
 }
 

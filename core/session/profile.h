@@ -27,6 +27,9 @@ Status parseProfileSteps(const std::string& text, ProfileRequest& out);
 /// "0,2-5". Error usage.
 Status parseProfileRanks(const std::string& text, int world, ProfileRequest& out);
 
+/// "forward", "backward", "recompute".
+const char* phaseName(ir::Phase phase);
+
 /// For RankProfile::hostCall: the optimizer, which uses up the gradients.
 inline constexpr const char* kOptimizerCall = "optimizer";
 

@@ -5,13 +5,16 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <initializer_list>
 #include <thread>
+#include <vector>
 
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/dist/async_collectives.h"
 #include "core/dist/membership.h"
 #include "core/dist/nccl_loader.h"
+#include "core/session/nvtx_observer.h"
 #include "core/session/stage.h"
 #include "core/session/train_state.h"
 #include "core/torch/capture.h"
@@ -29,17 +32,21 @@ std::int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Tells the reporter of every node, adds up the time in collectives, and passes everything on to the profile's recorder.
+/// Tells the reporter of every node, adds up the time in collectives, and passes everything on.
 class RankObserver final : public exec::ExecutionObserver {
  public:
-  RankObserver(dist::RankReporter& reporter, exec::ExecutionObserver* next) : reporter_(reporter), next_(next) {}
+  /// `next`: who hears of it, too; null ones are left out.
+  RankObserver(dist::RankReporter& reporter, std::initializer_list<exec::ExecutionObserver*> next) : reporter_(reporter) {
+    for (exec::ExecutionObserver* o : next)
+      if (o != nullptr) next_.push_back(o);
+  }
   std::int64_t comm_ns = 0, exposed_comm_ns = 0;
 
   void stepBegin(int rank, std::int64_t step, std::int64_t ns) override {
-    if (next_ != nullptr) next_->stepBegin(rank, step, ns);
+    for (auto* o : next_) o->stepBegin(rank, step, ns);
   }
   void stepEnd(int rank, std::int64_t step, std::int64_t ns) override {
-    if (next_ != nullptr) next_->stepEnd(rank, step, ns);
+    for (auto* o : next_) o->stepEnd(rank, step, ns);
   }
   bool nodeBegin(int rank, const ir::Node& node, std::int64_t ns) override {
     std::array<char, 192> text;  // no allocation: this runs before every node
@@ -47,28 +54,29 @@ class RankObserver final : public exec::ExecutionObserver {
     text[0] = '%';
     std::memcpy(text.data() + 1, node.name.data(), n);
     reporter_.note({text.data(), n + 1});
-    return next_ == nullptr || next_->nodeBegin(rank, node, ns);
+    bool go_on = true;
+    for (auto* o : next_) go_on = o->nodeBegin(rank, node, ns) && go_on;
+    return go_on;
   }
   void nodeEnd(int rank, const ir::Node& node, std::int64_t ns) override {
-    if (next_ != nullptr) next_->nodeEnd(rank, node, ns);
+    for (auto* o : next_) o->nodeEnd(rank, node, ns);
   }
   void onCollectiveStart(const exec::CollectiveEvent& collective, std::int64_t ns) override {
-    if (next_ != nullptr) next_->onCollectiveStart(collective, ns);
+    for (auto* o : next_) o->onCollectiveStart(collective, ns);
   }
   void onCollectiveWait(const exec::CollectiveEvent& collective, const exec::CollectiveSpan& times) override {
-    if (next_ != nullptr) next_->onCollectiveWait(collective, times);
+    for (auto* o : next_) o->onCollectiveWait(collective, times);
     comm_ns += times.end_ns - times.begin_ns;
     // Blocked while it was under way; that this thread was woken late is no communication.
     exposed_comm_ns += std::max<std::int64_t>(0, std::min(times.end_ns, times.wait_end_ns) - times.wait_begin_ns);
   }
-
   void allocation(int rank, const ir::Node* node, std::int64_t bytes, std::int64_t live, std::int64_t ns) override {
-    if (next_ != nullptr) next_->allocation(rank, node, bytes, live, ns);
+    for (auto* o : next_) o->allocation(rank, node, bytes, live, ns);
   }
 
  private:
   dist::RankReporter& reporter_;
-  exec::ExecutionObserver* next_;  ///< may be null
+  std::vector<exec::ExecutionObserver*> next_;
 };
 
 Result<std::unique_ptr<dist::Collectives>> meet(const RunRequest& what, RankPlace& place) {
@@ -170,6 +178,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     reporter.send({"saved", {{"saved_to", out.figures.saved_to}}});  // an interrupted rank sends no figures
     return {};
   };
+  const std::unique_ptr<exec::ExecutionObserver> nvtx = nvtxObserver();
   std::unique_ptr<RankProfile> profile;
   if (what.profile.of(rank)) {
     SP_ASSIGN(profile, RankProfile::start(what.profile, rank, size, place.transport, *graph, what.settings, request.diagnostics));
@@ -187,7 +196,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     if (profile) profile->hostCall(i, "load batch", load_begin, nowNs());
     reporter.phase("step");
     reporter.step(first + i);
-    RankObserver observer(reporter, profile ? profile->observer(i) : nullptr);
+    RankObserver observer(reporter, {place.watcher, nvtx.get(), profile ? profile->observer(i) : nullptr});
     exec::StepOptions options;
     options.cancel = request.cancel;
     options.observer = &observer;

@@ -6,6 +6,7 @@
 #include "core/dist/c10d/gloo.h"
 #include "core/dist/rank_reporter.h"
 #include "core/session/run_wire.h"
+#include "core/torch/observer.h"
 
 namespace spscope::session {
 
@@ -13,6 +14,7 @@ struct RankPlace {
   dist::RankReporter& reporter;   ///< told where the rank is
   dist::Rendezvous meet;          ///< rank, size and place; the rest is filled in
   std::string transport = "gloo"; ///< or "nccl"
+  exec::ExecutionObserver* watcher = nullptr;  ///< hears everything, too; outlives the training
 };
 
 struct RankTraining {

@@ -197,7 +197,7 @@ Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnS
   return out;
 }
 
-int rankMain() {
+int rankMain(exec::ExecutionObserver* watcher) {
   dist::takeInterrupts();  // the launcher's SIGTERM ends a rank at once
   auto attached = dist::RankReporter::attach();
   if (!attached) {
@@ -213,7 +213,7 @@ int rankMain() {
   const auto work = [&]() -> Status {
     if (isMeeting(reporter.request())) return meetAsRank(reporter);
     SP_ASSIGN(const RunRequest what, runRequestFrom(reporter.request()));
-    RankPlace place{reporter, {}, what.ranks};
+    RankPlace place{reporter, {}, what.ranks, watcher};
     place.meet.rank = reporter.rank();
     place.meet.size = reporter.size();
     place.meet.file = reporter.storeFile();

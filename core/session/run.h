@@ -78,7 +78,8 @@ std::string rankProgram();
 /// Whether ranks of that kind can run here. Errors: usage (another word than virtual, gloo, nccl), nccl-unavailable.
 Status checkTransport(const std::string& ranks);
 
-/// The whole of a process that run() started as a rank. Returns its exit code.
-int rankMain();
+/// The whole of a process that run() started as a rank. Returns its exit code. `watcher` (may be null) hears of everything
+/// that the rank executes, on its thread.
+int rankMain(exec::ExecutionObserver* watcher = nullptr);
 
 }  // namespace spscope::session
