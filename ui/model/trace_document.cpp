@@ -20,6 +20,7 @@ Result<std::shared_ptr<const TraceDocument>> openTraceDocument(const std::vector
   SP_TRY(cancel.check());
   document->breakdown = trace::breakdown(document->trace, trace::classifyWork(document->trace));
   document->memory = trace::memoryUse(document->trace);
+  SP_ASSIGN(document->timeline, TimelineIndex::build(document->trace, document->breakdown, document->memory, document->alignment_error.empty(), cancel));
   return std::shared_ptr<const TraceDocument>(std::move(document));
 }
 

@@ -2,6 +2,7 @@
 // An opened trace with what the window shows of it, computed once, off the window's thread.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "profiler/analyze/breakdown.h"
 #include "profiler/analyze/memory.h"
 #include "profiler/trace/trace.h"
+#include "ui/model/timeline/timeline_index.h"
 
 namespace spscope::ui {
 
@@ -22,6 +24,7 @@ struct TraceDocument {
   std::string alignment_error;     ///< why the ranks are not on one clock, where they could not be put there
   std::vector<trace::Breakdown> breakdown;
   std::vector<trace::MemoryUse> memory;
+  std::shared_ptr<const TimelineIndex> timeline;  ///< of `trace`: ready to be drawn
 };
 
 /// Reads, aligns and analyses. Errors: those of importTraces.
