@@ -68,7 +68,7 @@ class RankObserver final : public exec::ExecutionObserver {
     for (auto* o : next_) o->onCollectiveWait(collective, times);
     comm_ns += times.end_ns - times.begin_ns;
     // Blocked while it was under way; that this thread was woken late is no communication.
-    exposed_comm_ns += std::max<std::int64_t>(0, std::min(times.end_ns, times.wait_end_ns) - times.wait_begin_ns);
+    exposed_comm_ns += std::max<std::int64_t>(0, std::min(times.end_ns, times.wait_end_ns) - std::max(times.begin_ns, times.wait_begin_ns));
   }
   void allocation(int rank, const ir::Node* node, std::int64_t bytes, std::int64_t live, std::int64_t ns) override {
     for (auto* o : next_) o->allocation(rank, node, bytes, live, ns);
