@@ -68,7 +68,7 @@ class RankObserver final : public exec::ExecutionObserver {
     for (auto* o : next_) o->onCollectiveWait(collective, times);
     comm_ns += times.end_ns - times.begin_ns;
     // Blocked while it was under way; that this thread was woken late is no communication.
-    exposed_comm_ns += std::max<std::int64_t>(0, std::min(times.end_ns, times.wait_end_ns) - std::max(times.begin_ns, times.wait_begin_ns));
+    exposed_comm_ns += std::max<std::int64_t>(0, std::min(times.end_ns, times.wait_end_ns) - times.wait_begin_ns);
   }
   void allocation(int rank, const ir::Node* node, std::int64_t bytes, std::int64_t live, std::int64_t ns) override {
     for (auto* o : next_) o->allocation(rank, node, bytes, live, ns);
@@ -220,10 +220,12 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     line.loss = step->loss;
     line.ns = (stepped - begin) + (nowNs() - update_begin);
     line.comm_ns = observer.comm_ns;
-    line.exposed_comm_ns = observer.exposed_comm_ns;
+    // While this rank waits for one collective, those before it in the queue may be under way, and between them there are gaps of
+    // some microseconds in which nothing is: never more than the communication itself.
+    line.exposed_comm_ns = std::min(observer.exposed_comm_ns, observer.comm_ns);
     line.gradient_norm = update.gradient_norm;
     out.figures.comm_ns += observer.comm_ns;
-    out.figures.exposed_comm_ns += observer.exposed_comm_ns;
+    out.figures.exposed_comm_ns += line.exposed_comm_ns;
     out.figures.last_loss = step->loss;
     out.figures.step_peak_bytes = std::max(out.figures.step_peak_bytes, step->peak_bytes);
     out.figures.peak_bytes = std::max(out.figures.peak_bytes, step->peak_bytes + state.residentBytes());
