@@ -93,7 +93,9 @@ TEST_F(CommandTest, VersionAndHelp) {
   EXPECT_EQ(spscope("--version").out.substr(0, 8), "spscope ");
   const Answer help = spscope("compile --help");
   EXPECT_EQ(help.code, 0);
-  EXPECT_NE(help.out.find("Examples:"), std::string::npos);
+  // A manual page, whose sections ShellTest names: it says what the command is, and shows it at work.
+  EXPECT_EQ(help.out.find("NAME\n    spscope compile"), 0U);
+  EXPECT_NE(help.out.find("\nEXAMPLES\n    spscope compile "), std::string::npos) << help.out;
   EXPECT_EQ(spscope("").code, 2);
 }
 

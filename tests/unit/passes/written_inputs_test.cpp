@@ -12,8 +12,9 @@ namespace {
 
 using namespace testing::program;
 
-class FieldCases : public ::testing::Test {
- protected:
+/// Programs that write, through functionalize.
+class Functionalizer {
+ public:
   /// The program's graph after functionalize, or why it was refused.
   Result<ir::Graph> functional(const Program& p, const std::string& output_specs = "") {
     std::string archive = p.archive();
@@ -59,30 +60,34 @@ class FieldCases : public ::testing::Test {
     }
     EXPECT_EQ(updates, 1);
   }
+
+ private:
   testing::TempFolder tmp_;
   DiagnosticSink sink_;
 };
 
-TEST_F(FieldCases, PT_13_a_final_copy_into_a_buffer_is_kept) {
-  Program p = withBuffer();  // the signature does not mention it
+TEST(FieldCases, PT_13_a_final_copy_into_a_buffer_is_kept) {
+  Functionalizer f;
+  Program p = f.withBuffer();  // the signature does not mention it
   p.add(node("torch.ops.aten.copy_.default", arg("self", in("p_w")) + "," + arg("src", in("new")), in("written"), "copy_"));
-  const auto graph = functional(p);
+  const auto graph = f.functional(p);
   ASSERT_TRUE(graph) << graph.error().format();
-  expectUpdate(*graph);
+  f.expectUpdate(*graph);
   for (const ir::NodeId id : graph->order) EXPECT_NE(graph->node(id).op.str(), "aten.copy_.default");
 
-  const auto recorded = functional(withBuffer(), R"({"buffer_mutation": {"arg": {"name": "new"}, "buffer_name": "w"}})");
+  const auto recorded = f.functional(f.withBuffer(), R"({"buffer_mutation": {"arg": {"name": "new"}, "buffer_name": "w"}})");
   ASSERT_TRUE(recorded) << recorded.error().format();
-  expectUpdate(*recorded);
+  f.expectUpdate(*recorded);
 }
 
-TEST_F(FieldCases, PT_14_a_program_that_writes_into_its_input_is_refused_by_name) {
-  Program p = withBuffer();
+TEST(FieldCases, PT_14_a_program_that_writes_into_its_input_is_refused_by_name) {
+  Functionalizer f;
+  Program p = f.withBuffer();
   p.value(tensor("y", 7, R"({"as_int": 2}, )" + kS) + ", " + tensor("z", 7, R"({"as_int": 2}, )" + kS));
   p.add(node("torch.ops.aten.neg.default", arg("self", in("x")), in("y"), "y"));
   Program in_place = p;
   in_place.add(node("torch.ops.aten.copy_.default", arg("self", in("x")) + "," + arg("src", in("y")), in("z"), "copy_"));
-  for (const auto& refused : {functional(in_place), functional(p, R"({"user_input_mutation": {"arg": {"name": "y"}, "user_input_name": "x"}})")}) {
+  for (const auto& refused : {f.functional(in_place), f.functional(p, R"({"user_input_mutation": {"arg": {"name": "y"}, "user_input_name": "x"}})")}) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, "mutates-input");
     EXPECT_NE(refused.error().message.find("the input x"), std::string::npos) << refused.error().message;
