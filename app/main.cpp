@@ -3,12 +3,12 @@
 // is no, 2 usage, 3 refused with reasons, 4 a run failed.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <optional>
 
 #include "app/abandon.h"
 #include "app/commands/command.h"
@@ -38,6 +38,12 @@ std::string jsonPathIn(int argc, char** argv) {
     if (std::strncmp(argv[i], "--json=", 7) == 0) return argv[i] + 7;
   }
   return {};
+}
+
+/// Which rank of a launch this process is, where --launched stands on the command line and the launcher says so.
+std::optional<int> launchedRankIn(int argc, char** argv) {
+  if (std::none_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--launched") == 0; })) return {};
+  return session::launchedRank();
 }
 
 /// The first word that looks like a flag and is none of the command's; "" where there is none.
@@ -73,6 +79,7 @@ std::string plainMessage(const CLI::ParseError& error) {
 int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc, char** argv) {
   Report report;
   report.setOutputs(jsonPathIn(argc, argv), {});
+  if (const auto rank = launchedRankIn(argc, argv)) report.setRank(*rank);
   std::vector<std::string> names;
   for (const CLI::App* c : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(c->get_name());
   const CLI::App* used = app.get_subcommands().empty() ? nullptr : app.get_subcommands().front();
@@ -157,6 +164,8 @@ int run(int argc, char** argv) {
 
   Report report;
   report.setOutputs(common.json, common.page);
+  const std::optional<int> rank = launchedRankIn(argc, argv);
+  if (rank) report.setRank(*rank);
   log::Level level = log::Level::kWarning;
   if (!log::parseLevel(common.log_level, &level))
     return report.fail(makeError("usage", "--log-level " + common.log_level + " is none of debug, info, warning, error, off", Outcome::kUsage));
@@ -182,6 +191,7 @@ int run(int argc, char** argv) {
         progress.end();
         Report last;  // the other one is in use
         last.setOutputs(common.json, {});
+        if (rank) last.setRank(*rank);
         last.setCommand(commands[i]->name());
         last.setModel(report.model());
         last.startClock(report);
@@ -206,7 +216,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   // A reader that has seen enough (| head) ends neither a training nor the writing of --json.
-  std::signal(SIGPIPE, SIG_IGN);
+  spscope::session::ignoreBrokenPipes();
   // Not for people: how `run` starts this program as one of its ranks.
   if (argc == 2 && std::strcmp(argv[1], "rank") == 0) {
     if (const char* log = std::getenv(spscope::app::kRankLog)) spscope::log::useSettings(log);

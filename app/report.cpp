@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -24,7 +26,9 @@ bool writeFile(const std::string& given, const std::string& bytes, std::string* 
   const fs::file_status what = fs::status(given, ignored);
   const bool whole = !fs::exists(what) || fs::is_regular_file(what);
   const fs::path target = fs::is_regular_file(what) ? fs::canonical(given, ignored) : fs::path(given);
-  const std::string path = target.empty() ? given : target.string(), temporary = whole ? path + ".tmp" : path;
+  const std::string path = target.empty() ? given : target.string();
+  // Of this process: ranks of one launch may fail before they know which of them is to write.
+  const std::string temporary = whole ? strf("%s.%d.tmp", path.c_str(), getpid()) : path;
   errno = 0;
   std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
   out << bytes;
@@ -36,6 +40,14 @@ bool writeFile(const std::string& given, const std::string& bytes, std::string* 
   *why = failed ? failed.message() : reason ? std::strerror(reason) : "writing failed";
   if (whole) fs::remove(temporary, failed);
   return false;
+}
+
+/// Whether it was written, or nobody reads any more (`| head`), which is fine.
+bool print(const std::string& text, std::FILE* to, std::string* why) {
+  if (std::fputs(text.c_str(), to) >= 0 && std::fflush(to) == 0) return true;
+  const int reason = errno;
+  *why = std::strerror(reason);
+  return reason == EPIPE;
 }
 
 std::string remedyOf(const std::string& given, const std::string& code) {
@@ -65,11 +77,23 @@ bool endsWith(const std::string& text, const std::string& tail) {
 
 std::string plainNode(const std::string& node) { return !node.empty() && node[0] == '%' ? node.substr(1) : node; }
 
+void Report::setRank(int rank) {
+  rank_ = rank;
+  if (rank == 0) return;
+  page_path_.clear();
+  if (json_path_ == "-") json_path_.clear();
+  if (json_path_.empty()) return;
+  json_path_ += strf(".rank%d", rank);
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(json_path_, ignored)) std::filesystem::remove(json_path_, ignored);
+}
+
 Json Report::object() const {
   Json out;
   out["version"] = SPSCOPE_VERSION;
   out["command"] = command_;
   out["model"] = model_;
+  if (rank_) out["rank"] = *rank_;
   const auto end = stop_.time_since_epoch().count() ? stop_ : std::chrono::steady_clock::now();
   out["seconds"] = std::chrono::duration<double>(end - start_).count();
   Json warnings = Json::array();
@@ -136,27 +160,22 @@ int Report::finish(int code) {
     else log::write(log::Level::kWarning, command_, d.code, message);
   }
   const bool json_to_stdout = json_path_ == "-";
-  if (!json_to_stdout || as_text) std::fputs(page.text().c_str(), json_to_stdout ? stderr : stdout);
   std::string why;
   const auto lost = [&](const std::string& path) {
     say(makeError("file-unwritable", path + ": " + why, Outcome::kNo));
     if (code == 0) code = 1;
   };
+  if ((!json_to_stdout || as_text) && !print(page.text(), json_to_stdout ? stderr : stdout, &why)) lost("the page");
   if (!page_path_.empty()) {
     const std::string title = "spscope " + command_ + (model_.empty() ? "" : " " + std::filesystem::path(model_).filename().string());
     const Page whole = wholePage(code);
     if (!writeFile(page_path_, endsWith(page_path_, ".html") ? whole.html(title) : whole.markdown(title), &why)) lost(page_path_);
   }
-  if (!json_path_.empty()) {
+  if (!json_path_.empty() && (code != 0 || rank_.value_or(0) == 0)) {
     // Names of files may hold any bytes: what is no UTF-8 is replaced rather than losing the object.
     const std::string text = object().dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-    if (json_to_stdout) {
-      std::fputs(text.c_str(), stdout);
-    } else if (!writeFile(json_path_, text, &why)) {
-      lost(json_path_);
-    }
+    if (json_to_stdout ? !print(text, stdout, &why) : !writeFile(json_path_, text, &why)) lost(json_to_stdout ? "standard output" : json_path_);
   }
-  std::fflush(stdout);
   return code;
 }
 
@@ -169,7 +188,7 @@ int Report::fail(const Error& what) {
     json["refusals"] = Json::array({errorObject(error)});
   } else if (error.outcome == Outcome::kRunFailed) {
     json["failure"] = errorObject(error);
-    json["failure"]["rank"] = nullptr;  // of one process: see the note; launched runs name theirs
+    json["failure"]["rank"] = rank_ ? Json(*rank_) : Json(nullptr);  // without a rank: of this process itself
     json["failure"]["log"] = "";
   } else {
     json["error"] = errorObject(error);

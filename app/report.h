@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,10 @@ class Report {
     json_path_ = std::move(json_path);
     page_path_ = std::move(page_path);
   }
+  /// This process is one rank of a launch whose ranks were all given the same outputs: rank 0 writes them. Another one writes
+  /// its object to FILE.rankN, and only where its exit code is not 0; what an earlier run left there is removed. With "-",
+  /// and of pages, there is none but rank 0's.
+  void setRank(int rank);
   void setCommand(std::string command) { command_ = std::move(command); }
   void setModel(std::string model) { model_ = std::move(model); }
   /// The command line, and name and value of every flag: for the page of --report.
@@ -33,6 +38,7 @@ class Report {
     flags_ = std::move(flags);
   }
   const std::string& model() const { return model_; }
+  bool jsonToStdout() const { return json_path_ == "-"; }
 
   Page page;              ///< what the person reads
   Page appendix;          ///< further figures for the page of --report
@@ -57,6 +63,7 @@ class Report {
   Page wholePage(int code) const;
   std::string command_, model_, json_path_, page_path_, command_line_;
   std::vector<std::pair<std::string, std::string>> flags_;
+  std::optional<int> rank_;  ///< of a launch
   std::vector<Error> errors_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), stop_{};
 };

@@ -73,17 +73,17 @@ class Run : public Command {
     }));
     report.stopClock();
     fill(report.json, outcome);
-    if (outcome.rank != 0) report.setOutputs({}, {});  // rank 0 writes them
-    if (outcome.rank != 0) return outcome.failure ? Result<int>(outcome.failure->error) : Result<int>(0);
-    describe(report.page, outcome);
-    addLossChart(report.appendix, outcome);
-    addCompilePage(report.appendix, outcome.compiled, run_.settings);
-    addCompileCharts(report.appendix, outcome.compiled);
-    logStages(outcome.compiled);
+    if (outcome.rank == 0) {  // of a launch: said once
+      describe(report.page, outcome);
+      addLossChart(report.appendix, outcome);
+      addCompilePage(report.appendix, outcome.compiled, run_.settings);
+      addCompileCharts(report.appendix, outcome.compiled);
+      logStages(outcome.compiled);
+    }
     if (outcome.failure) return failure(report, *outcome.failure);
     DiagnosticSink& sink = report.diagnostics;
     for (const session::StepLine& line : outcome.steps)
-      if (!std::isfinite(line.loss)) {
+      if (outcome.rank == 0 && !std::isfinite(line.loss)) {
         sink.warn("loss-not-finite", strf("the loss of step %lld is %g", static_cast<long long>(line.step), line.loss));
         break;
       }

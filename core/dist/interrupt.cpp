@@ -40,6 +40,11 @@ void takeInterrupts() {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
+void ignoreBrokenPipes() {
+  struct sigaction now {};
+  if (sigaction(SIGPIPE, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
+}
+
 InterruptGuard::InterruptGuard(CancelToken token) {
   g_token = new CancelToken(std::move(token));
   g_signals = 0;

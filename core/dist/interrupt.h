@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ctrl-C: while a guard lives, the first SIGINT, SIGTERM or SIGHUP only sets the token; the second one ends the process.
+// And SIGPIPE, which must end none.
 #pragma once
 
 #include "core/base/cancel.h"
@@ -11,6 +12,10 @@ namespace spscope::dist {
 void holdInterrupts();
 /// They have their usual effect again, and those that waited have it now.
 void takeInterrupts();
+
+/// To write where nobody reads any more (a rank that has gone, `| head`) is then an error of that write, not the end of the
+/// process: Gloo writes without MSG_NOSIGNAL. For the whole process; a handler that it has for SIGPIPE stays.
+void ignoreBrokenPipes();
 
 /// At most one at a time. Restores the handlers that it found.
 class InterruptGuard {

@@ -16,6 +16,7 @@
 
 #include "core/base/strings.h"
 #include "core/dist/environment.h"
+#include "core/dist/interrupt.h"
 #include "core/dist/run_directory.h"
 
 namespace spscope::dist {
@@ -49,7 +50,9 @@ std::unique_ptr<RankReporter> RankReporter::detached(int rank, int size) {
 }
 
 RankReporter::RankReporter(int rank, int size, std::string directory, int fd, RankState state)
-    : rank_(rank), size_(size), directory_(std::move(directory)), fd_(fd), state_(std::move(state)) {}
+    : rank_(rank), size_(size), directory_(std::move(directory)), fd_(fd), state_(std::move(state)) {
+  ignoreBrokenPipes();
+}
 
 RankReporter::~RankReporter() {
   stop_ = true;

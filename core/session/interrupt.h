@@ -7,6 +7,7 @@
 namespace spscope::session {
 
 using dist::holdInterrupts;
+using dist::ignoreBrokenPipes;
 using dist::InterruptGuard;
 using dist::takeInterrupts;
 

@@ -197,6 +197,11 @@ Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnS
   return out;
 }
 
+std::optional<int> launchedRank() {
+  const auto at = dist::launchedRank();
+  return at ? std::optional<int>(at->rank) : std::nullopt;
+}
+
 int rankMain(exec::ExecutionObserver* watcher) {
   dist::takeInterrupts();  // the launcher's SIGTERM ends a rank at once
   auto attached = dist::RankReporter::attach();

@@ -81,5 +81,7 @@ Status checkTransport(const std::string& ranks);
 /// The whole of a process that run() started as a rank. Returns its exit code. `watcher` (may be null) hears of everything
 /// that the rank executes, on its thread.
 int rankMain(exec::ExecutionObserver* watcher = nullptr);
+/// Which rank of an existing launch (torchrun, Open MPI, Slurm) this process is, by its environment; nullopt: of none.
+std::optional<int> launchedRank();
 
 }  // namespace spscope::session

@@ -71,7 +71,7 @@ TEST(FieldCases, LA_06_different_sizes_or_orders_are_named_before_they_hang_at_a
       EXPECT_EQ(run.outcome.failure->error.code, "collective-mismatch") << message;
       EXPECT_THAT(message, HasSubstr(strf(" #%d: rank ", std::atoi(step) + 1)));
       EXPECT_THAT(message, HasSubstr(std::string_view(mode) == "size" ? "1001" : "barrier"));
-      EXPECT_LT(run.seconds_after_fault, endsWithin());  // far before the deadline, a minute
+      EXPECT_LT(run.seconds_after_fault, kEndsWithin);  // far before the deadline, a minute
       for (const RankRecord& r : run.outcome.ranks) EXPECT_EQ(r.signal, 0) << "rank " << r.rank << " was aborted";
     }
 }
@@ -81,7 +81,7 @@ TEST(FieldCases, LA_08_a_hang_is_reported_soon_and_by_default) {
   EXPECT_LE(Rendezvous{}.timeout, milliseconds(120'000));
   const ProbeRun run = runProbe(3, {"sleep", "1", "3", "--timeout-ms", "2000"});  // nothing else is switched on
   ASSERT_TRUE(run.outcome.failure.has_value());
-  EXPECT_LT(run.seconds_after_fault, 2 + endsWithin());
+  EXPECT_LT(run.seconds_after_fault, 2 + kEndsWithin);
   EXPECT_EQ(run.outcome.failure->rank, 1);
   EXPECT_EQ(run.outcome.failure->node, "%linear_3");
   EXPECT_THAT(run.outcome.failure->error.message, HasSubstr("did not come to all_reduce #4"));
@@ -163,16 +163,40 @@ TEST(FieldCases, LA_03_a_launched_rank_that_fails_alone_ends_and_so_does_the_oth
   EXPECT_EQ(zero.json()["refusals"][0]["code"], "input-out-of-range") << zero.text();
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(one.wait(), 4) << one.text();
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(endsWithin()));  // the deadline is a minute
-  EXPECT_THAT(one.text(), HasSubstr("error[peer-lost]"));  // only rank 0 writes --json
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(kEndsWithin));  // the deadline is a minute
+  EXPECT_THAT(one.text(), HasSubstr("error[peer-lost]"));
+  EXPECT_TRUE(one.json().is_discarded()) << "FILE is rank 0's alone";
+  EXPECT_EQ(one.json(".rank1")["rank"], 1);
+  EXPECT_EQ(one.json(".rank1")["failure"]["rank"], 1);
+  EXPECT_EQ(one.json(".rank1")["failure"]["code"], "peer-lost");
   std::filesystem::remove(good);
   std::filesystem::remove(bad);
+}
+
+TEST(Launched, EveryRankThatIsRefusedWritesAnObjectOfItsOwn) {
+  std::vector<std::string> command = launchedRun();
+  command[1] = "/no/such/model.pt2";
+  const int port = Listener().port;
+  Spscope zero(command, launchedRank(0, port)), one(command, launchedRank(1, port));
+  const int code = one.wait();
+  EXPECT_NE(code, 0);
+  EXPECT_EQ(zero.wait(), code);
+  EXPECT_EQ(zero.json()["rank"], 0);
+  EXPECT_EQ(one.json(".rank1")["rank"], 1);
+  for (const auto& object : {zero.json(), one.json(".rank1")}) EXPECT_EQ(object["model"], "/no/such/model.pt2");
+  EXPECT_TRUE(one.json().is_discarded());
+
+  command.push_back("--no-such-flag");
+  Spscope misspelt(command, launchedRank(1, port));
+  EXPECT_EQ(misspelt.wait(), 2);
+  EXPECT_EQ(misspelt.json(".rank1")["error"]["code"], "usage");
 }
 
 TEST(Launched, RankZeroKnowsTheFiguresOfAll) {
   const int port = Listener().port;
   Spscope zero(launchedRun(), launchedRank(0, port)), one(launchedRun(), launchedRank(1, port));
   EXPECT_EQ(one.wait(), 0) << one.text();
+  EXPECT_TRUE(one.json(".rank1").is_discarded()) << "only where it fails";
   EXPECT_EQ(zero.wait(), 0) << zero.text();
   for (const auto& figures : {zero.json()["predicted_peak_bytes"], zero.json()["peak_bytes"]}) {
     ASSERT_EQ(figures.size(), 2u);

@@ -49,7 +49,7 @@ TEST(Hardship, RanksKilledAtRandomMomentsAreNamed) {
     EXPECT_EQ(launcher.wait(), 4) << launcher.text();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     longest = std::max(longest, seconds);
-    EXPECT_LT(seconds, endsWithin()) << launcher.text();
+    EXPECT_LT(seconds, kEndsWithin) << launcher.text();
     EXPECT_THAT(launcher.text(), HasSubstr(strf("error[rank-died]: rank %d: killed by signal 9 (SIGKILL)", victim)));
     for (const int pid : pids) EXPECT_FALSE(isRunning(pid));
   }
@@ -102,12 +102,26 @@ TEST(Hardship, FolderThatMayNotBeWrittenIsRefusedWithTheRemedy) {
 }
 
 TEST(Hardship, AReaderThatHasSeenEnoughDoesNotEndTheRun) {
-  Spscope closed(under("exec \"$@\" >&-", run("2")), {}, "/bin/sh");
-  EXPECT_EQ(closed.wait(), 0) << closed.text();
-  EXPECT_EQ(closed.json()["losses"].size(), 2u);
+  // Closed altogether: neither a file nor a line to a rank takes the number of a standard stream.
+  for (const char* script : {"exec \"$@\" >&-", "exec \"$@\" <&- >&- 2>&-"}) {
+    Spscope closed(under(script, run("3")), {}, "/bin/sh");
+    EXPECT_EQ(closed.wait(), 0) << script << closed.text();
+    EXPECT_EQ(closed.json()["losses"].size(), 3u) << script;
+  }
   Spscope piped(under("\"$@\" 2>&1 | head -c 1", run("2")), {}, "/bin/sh");
   EXPECT_EQ(piped.wait(), 0);
   EXPECT_EQ(piped.json()["losses"].size(), 2u);
+  // What the reader did not want is no error, nor is anything said of it.
+  Process shown("/bin/bash", {"-c", "exec 5> >(:); wait $!; \"$0\" \"$@\" >&5; echo \"code $?\" >&2", SPSCOPE_PROGRAM, "inspect", kSample, "--json", "-"});
+  EXPECT_EQ(shown.wait(), 0);
+  EXPECT_THAT(shown.text(), testing::EndsWith("code 0"));
+  EXPECT_THAT(shown.text(), testing::Not(HasSubstr("error")));
+}
+
+TEST(Hardship, AFullStandardOutputIsAnError) {
+  Process full("/bin/sh", {"-c", "exec \"$@\" >/dev/full", "sh", SPSCOPE_PROGRAM, "inspect", kSample, "--json", "-"});
+  EXPECT_EQ(full.wait(), 1);
+  EXPECT_THAT(full.text(), HasSubstr("error[file-unwritable]: standard output: No space left on device"));
 }
 
 TEST(Hardship, TooFewFilesIsAnErrorThatSaysSo) {

@@ -76,6 +76,11 @@ TEST(Launch, ExitBeforeTheEndIsAFailureEvenWithCodeZero) {
   EXPECT_THAT(run.outcome.failure->error.message, HasSubstr("exited with code 0 before it was done"));
 }
 
+TEST(Launch, ABrokenConnectionEndsNoRank) {
+  const ProbeRun run = runProbe(2, {"pipe", "-1"});
+  EXPECT_TRUE(run.outcome.ok()) << formatTable(run.outcome.ranks);
+}
+
 TEST(Launch, SleeperIsNamedNotTheRanksThatWaitForIt) {
   const ProbeRun run = runProbe(3, {"sleep", "--timeout-ms", "1500"});
   expectFailure(run, 1.5);
@@ -114,7 +119,7 @@ TEST(Launch, CancellationEndsARunCleanly) {
   const ProbeRun run = runProbe(2, {"ok", "--steps", "100000"}, spec);
   EXPECT_TRUE(run.outcome.cancelled);
   EXPECT_FALSE(run.outcome.failure.has_value());
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 1 + endsWithin());
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 1 + kEndsWithin);
   EXPECT_EQ(run.outcome.directory, "");
 }
 
@@ -174,13 +179,13 @@ class LauncherProcess {
 TEST(FieldCases, LA_01_a_killed_launcher_leaves_no_rank) {
   LauncherProcess launcher;
   kill(launcher.pid(), SIGKILL);
-  EXPECT_LT(launcher.secondsUntilGone(), endsWithin());
+  EXPECT_LT(launcher.secondsUntilGone(), kEndsWithin);
 }
 
 TEST(Launcher, InterruptStopsCleanly) {
   LauncherProcess launcher;
   kill(launcher.pid(), SIGINT);
-  EXPECT_LT(launcher.secondsUntilGone(), endsWithin());
+  EXPECT_LT(launcher.secondsUntilGone(), kEndsWithin);
   EXPECT_THAT(lastLines(launcher.log(), 1), testing::ElementsAre("cancelled"));
 }
 

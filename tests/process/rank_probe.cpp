@@ -3,7 +3,7 @@
 // a vector over all ranks. Its arguments say what goes wrong, at which step, on which rank; the product has no such switch.
 //
 //   rank_probe MODE [RANK [STEP]] [--timeout-ms N] [--steps N]
-//   MODE: ok kill throw sleep exit segv size order spin early stubborn slow slow-end; RANK -1: all of them
+//   MODE: ok kill throw sleep exit segv size order spin early pipe stubborn slow slow-end; RANK -1: all of them
 //   rank_probe launch RANKS MODE …   is the launcher of such a run itself, to be killed or interrupted; prints each rank's
 //                                    process id when it begins to step, and at the end how the run ended
 #include <signal.h>
@@ -67,6 +67,7 @@ void misbehave(const Options& o, RankReporter& reporter, int step) {
     std::_Exit(3);
   }
   if (o.mode == "early") std::_Exit(0);
+  if (o.mode == "pipe") raise(SIGPIPE);  // what a write to a rank that has gone would do
   if (o.mode == "sleep") std::this_thread::sleep_for(std::chrono::hours(1));
   if (o.mode == "slow") std::this_thread::sleep_for(std::chrono::seconds(2));
   if (o.mode == "spin")

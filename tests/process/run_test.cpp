@@ -112,7 +112,7 @@ TEST_F(RunCommand, KilledRankEndsTheRunWithItsName) {
   kill(ranks[1], SIGKILL);
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(run.wait(), 4) << run.text();
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(endsWithin()));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(kEndsWithin));
   for (const int pid : ranks) EXPECT_FALSE(isRunning(pid));
   const Json json = run.json();
   EXPECT_EQ(json["failure"]["rank"], 1);
@@ -129,7 +129,7 @@ TEST_F(RunCommand, StoppedRankIsNamedAfterTheDeadline) {
   kill(ranks[1], SIGSTOP);
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(run.wait(), 4) << run.text();
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(2 + endsWithin()));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(2 + kEndsWithin));
   for (const int pid : ranks) EXPECT_FALSE(isRunning(pid));
   EXPECT_EQ(run.json()["failure"]["rank"], 1) << run.text();
 }
@@ -143,7 +143,7 @@ TEST_F(RunCommand, KilledCommandLeavesNoRank) {
   const auto began = std::chrono::steady_clock::now();
   while ((isRunning(ranks[0]) || isRunning(ranks[1])) && std::chrono::steady_clock::now() - began < std::chrono::seconds(20))
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(endsWithin()));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(kEndsWithin));
   EXPECT_EQ(run.wait(), -SIGKILL);
 }
 

@@ -78,7 +78,7 @@ TEST_F(TwoHosts, ACutCableEndsBothWithinTheDeadline) {
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(zero->wait(), 4) << zero->text();
   EXPECT_EQ(one->wait(), 4) << one->text();
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(5 + endsWithin()));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::duration<double>(5 + kEndsWithin));
   EXPECT_THAT(zero->json()["failure"]["message"].get<std::string>(), HasSubstr("from rank 1 within 5.0 s"));
   EXPECT_THAT(one->text(), HasSubstr("from rank 0 within 5.0 s"));  // only rank 0 writes --json
 }

@@ -52,7 +52,7 @@ inline void expectFailure(const ProbeRun& run, double deadline = 0, int rank = 1
   ASSERT_TRUE(run.outcome.failure.has_value());
   EXPECT_EQ(run.outcome.failure->rank, rank) << formatTable(run.outcome.ranks);
   EXPECT_EQ(run.outcome.failure->node, "%linear_2");
-  EXPECT_LT(run.seconds_after_fault, deadline + endsWithin()) << formatTable(run.outcome.ranks);
+  EXPECT_LT(run.seconds_after_fault, deadline + kEndsWithin) << formatTable(run.outcome.ranks);
   EXPECT_TRUE(std::filesystem::exists(run.outcome.failure->log));
 }
 

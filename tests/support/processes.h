@@ -27,12 +27,8 @@
 
 namespace spscope::dist {
 
-/// Within how many seconds a run must end: 5; more where the machine has far more to do than it has cores.
-inline double endsWithin() {
-  double load = 0;
-  std::ifstream("/proc/loadavg") >> load;
-  return 5.0 * std::max(1.0, load / (2.0 * std::max(1u, std::thread::hardware_concurrency())));
-}
+/// Within how many seconds of a fault (or of the deadline that shows it) a run must have ended, all its processes gone.
+constexpr double kEndsWithin = 5;
 
 /// False also for a zombie that nobody has reaped yet.
 inline bool isRunning(int pid) {
@@ -127,7 +123,10 @@ class Spscope : public Process {
   explicit Spscope(std::vector<std::string> arguments, std::map<std::string, std::string> environment = {},
                    const std::string& through = SPSCOPE_PROGRAM)
       : Process(through, withJson(std::move(arguments)), std::move(environment)) {}
-  nlohmann::json json() const { return nlohmann::json::parse(std::ifstream(folder() + "/out.json"), nullptr, false); }
+  /// Its object; `suffix` ".rank1": that of another rank of a launch.
+  nlohmann::json json(const std::string& suffix = "") const {
+    return nlohmann::json::parse(std::ifstream(folder() + "/out.json" + suffix), nullptr, false);
+  }
   /// Waits until the log says that this step was made.
   void awaitStep(int step) const {
     if (!awaitLine(strf("step %d ", step))) ADD_FAILURE() << "no step " << step << ": " << text();

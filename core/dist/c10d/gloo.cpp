@@ -19,6 +19,7 @@
 #include "core/base/strings.h"
 #include "core/dist/c10d/store.h"
 #include "core/dist/c10d/sum.h"
+#include "core/dist/interrupt.h"
 #include "core/dist/membership.h"
 
 namespace spscope::dist {
@@ -529,6 +530,7 @@ Result<std::unique_ptr<Collectives>> connectGloo(const Rendezvous& at) {
     return makeError("rendezvous-failed", "a rendezvous needs either a file or a host", Outcome::kRunFailed);
   // What goes wrong in there comes back as an error; c10d's own warnings add stack traces of a hundred lines to it.
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 3;
+  ignoreBrokenPipes();  // a peer that has gone is an error like any other
   if (at.on_collective) at.on_collective("rendezvous", 0, true);
   const auto meeting = std::make_shared<Meeting>();
   std::thread([meeting, at] {
