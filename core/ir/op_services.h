@@ -21,10 +21,6 @@ class OpServices {
   /// Scratch bytes that the op's kernel allocates beyond its outputs on the target device, for `threads` threads; used
   /// by the predicted memory curve. 0 where the kernel needs none.
   virtual std::int64_t workspaceBytes(const Graph& graph, const Node& node, int threads) const = 0;
-
-  /// The value's elements lie one after the other in memory, row by row, as far as is known of the ops that make it. Here:
-  /// views do not.
-  virtual bool isContiguous(const Graph& graph, ValueId value) const { return graph.value(value).storage == kNone; }
 };
 
 }  // namespace spscope::ir

@@ -13,7 +13,6 @@
 
 #include "core/base/strings.h"
 #include "core/torch/dtype_convert.h"
-#include "core/torch/layout.h"
 #include "core/torch/meta_kernels.h"
 #include "core/torch/op_call.h"
 #include "core/torch/recorder.h"
@@ -205,9 +204,6 @@ class TorchServices final : public ir::OpServices {
   }
   std::int64_t workspaceBytes(const ir::Graph& graph, const ir::Node& node, int threads) const override {
     return exec::workspaceBytes(graph, node, threads);
-  }
-  bool isContiguous(const ir::Graph& graph, ir::ValueId value) const override {
-    return exec::isContiguous(graph.value(value).local, stridesOf(graph, value));
   }
 };
 

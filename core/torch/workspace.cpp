@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/torch/layout.h"
+#include "core/ir/layout.h"
 
 namespace spscope::exec {
 namespace {
@@ -66,7 +66,7 @@ class Workspace {
   /// Kernels that want contiguous memory copy operands that are not.
   int64_t copyOf(Symbol name) const {
     const Operand o = operand(name);
-    if (!o || isContiguous(o.value->local, stridesOf(graph_, o.id))) return 0;
+    if (!o || ir::isContiguous(o.value->local, ir::layoutOf(graph_, o.id).strides)) return 0;
     return o.bytes();
   }
 
@@ -95,10 +95,10 @@ class Workspace {
     int64_t total = threads_ * 2 * rows * keys * (accumulated(q.value->dtype) + (reduced(q.value->dtype) ? 2 : 0));
     total += std::min<int64_t>(threads_, heads) * rows * accumulated(q.value->dtype);  // row sums
     // The kernel sees [B, S, H, D] and wants the gradient contiguous so.
-    ir::Dims sizes = grad.value->local, strides = stridesOf(graph_, grad.id);
+    ir::Dims sizes = grad.value->local, strides = ir::layoutOf(graph_, grad.id).strides;
     std::swap(sizes[1], sizes[2]);
     std::swap(strides[1], strides[2]);
-    if (!isContiguous(sizes, strides)) total += grad.bytes();
+    if (!ir::isContiguous(sizes, strides)) total += grad.bytes();
     if (reduced(q.value->dtype))  // blocked copies in the product of the attention matrix with a [S, D] operand
       total += threads_ * threads_ * rows * (640 + 4 * std::min<int64_t>(q.value->local[3], 64));
     return total;
@@ -111,7 +111,7 @@ class Workspace {
     const Operand o = operand(name);
     if (!o || o.value->local.size() < 2) return 0;
     const ir::Dims& sizes = o.value->local;
-    const ir::Dims strides = stridesOf(graph_, o.id);
+    const ir::Dims strides = ir::layoutOf(graph_, o.id).strides;
     const std::size_t r = sizes.size() - 2, c = sizes.size() - 1;
     const auto fits = [&](std::size_t inner, std::size_t outer) {
       return (strides[inner] == 1 || sizes[inner] == 1) &&
@@ -138,7 +138,7 @@ class Workspace {
     const int64_t inner = a.value->local[rank - 1];
     const int64_t inner_block = std::min<int64_t>(inner, 512);
     int64_t total = 1024 + 4 * rows * std::min<int64_t>(b.value->local.back(), 64) + 128 * inner_block;
-    const ir::Dims strides = stridesOf(graph_, a.id);
+    const ir::Dims strides = ir::layoutOf(graph_, a.id).strides;
     if (strides[rank - 1] != 1) {
       total += rows * inner_block * 2 + 128;
       if (inner > 512)

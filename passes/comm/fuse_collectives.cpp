@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ir/layout.h"
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "passes/comm/collective_order.h"
@@ -166,9 +167,7 @@ class Fuser {
     return id;
   }
   ValueId ownerOf(ValueId v) const { return g_.value(v).storage == kNone ? v : g_.value(v).storage; }
-  bool contiguous(ValueId v) const {
-    return context_.services != nullptr ? context_.services->isContiguous(g_, v) : g_.value(v).storage == kNone;
-  }
+  bool contiguous(ValueId v) const { return ir::surelyContiguous(g_, v); }
   /// The value becomes result number `index` of another node; its name and id stay.
   void adopt(NodeId node, ValueId v) {
     g_.value(v).producer = node;

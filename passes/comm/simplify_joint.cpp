@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/ir/layout.h"
 #include "core/ir/sp_ops.h"
 #include "passes/rewriter.h"
 #include "passes/training/sync_gradients.h"
@@ -15,7 +16,7 @@ using ir::kNone;
 using ir::Node;
 using ir::ValueId;
 
-const Symbol kSelf("self");
+const Symbol kSelf("self"), kClone("aten.clone.default");
 
 class Simplifier {
  public:
@@ -36,7 +37,14 @@ class Simplifier {
       }
       const char* reason = nullptr;
       const ValueId same = sameAs(graph_.node(id), &reason);
-      if (same != kNone) {
+      if (same != kNone && exchanges(graph_.node(id)) && !contiguous(same)) {
+        // What the exchange gave lay row by row, and views may follow.
+        ir::Node& n = graph_.node(id);
+        n.op = kClone;
+        n.args = {{kSelf, ir::Use{same}}, {"memory_format", ir::MemoryFormat::kContiguous}};
+        context_.count(reason);
+        rw.keepChanged(id);
+      } else if (same != kNone) {
         const ValueId out = graph_.node(id).outputs[0];
         const ir::Value& v = graph_.value(same);
         owner_of_[out] = v.storage == kNone ? same : v.storage;
@@ -57,15 +65,16 @@ class Simplifier {
     const ir::NodeId id = v == kNone ? kNone : graph_.value(v).producer;
     return id == kNone ? nullptr : &graph_.node(id);
   }
-  bool contiguous(ValueId v) const {
-    return context_.services != nullptr ? context_.services->isContiguous(graph_, v) : graph_.value(v).storage == kNone;
-  }
+  bool contiguous(ValueId v) const { return ir::surelyContiguous(graph_, v); }
   static bool sameArg(const Node& a, Symbol x, const Node& b, Symbol y) {
     const ir::Attribute *p = a.find(x), *q = b.find(y);
     return p != nullptr && q != nullptr && *p == *q;
   }
 
-  /// The value that the node's only result equals, in the same layout; kNone where there is none.
+  static bool exchanges(const Node& n) { return n.op.str().starts_with("sp.") && n.op != ir::sp::kVary; }
+
+  /// The value that the node's only result equals, in the same layout (of an exchange: in whatever layout); kNone where
+  /// there is none.
   ValueId sameAs(const Node& n, const char** reason) const {
     const ValueId self = ir::useArg(n, kSelf);
     if (self == kNone || n.outputs.size() != 1 || n.outputs[0] == kNone || n.must_save) return kNone;
@@ -73,7 +82,7 @@ class Simplifier {
     const ir::Value& in = graph_.value(self);
     const ir::Value& out = graph_.value(n.outputs[0]);
     ValueId same = kNone;
-    if (n.op.str().rfind("sp.", 0) == 0) {
+    if (n.op == ir::sp::kVary || exchanges(n)) {
       *reason = n.op == ir::sp::kVary ? "varies" : "exchanges";
       same = n.op == ir::sp::kVary ? self : undone(n, self);
     } else {

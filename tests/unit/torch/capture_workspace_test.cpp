@@ -8,7 +8,7 @@
 
 #include "core/torch/capture.h"
 #include "core/torch/dtype_convert.h"
-#include "core/torch/layout.h"
+#include "core/ir/layout.h"
 #include "core/torch/memory.h"
 #include "core/torch/op_call.h"
 #include "core/torch/workspace.h"
@@ -60,7 +60,7 @@ class WorkspaceTest : public ::testing::Test {
       }
       made.push_back(graph_.addOutput(n, toDType(t.scalar_type()), t.sizes().vec()));
       values_.push_back(t);
-      EXPECT_EQ(stridesOf(graph_, made.back()), t.strides().vec()) << op;
+      EXPECT_EQ(ir::layoutOf(graph_, made.back()).strides, t.strides().vec()) << op;
     }
     if (id) *id = n;
     return made;

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ir/layout.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/ir/sp_ops.h"
+
+namespace spscope::ir {
+namespace {
+
+using Ops = std::unordered_set<std::string_view>;
+
+std::size_t wrapped(std::int64_t dim, std::size_t rank) {
+  return static_cast<std::size_t>(dim < 0 ? dim + static_cast<std::int64_t>(rank) : dim);
+}
+
+/// Strides of a reshape without a copy; nullopt where it has to copy. Runs of dimensions that lie together in memory are
+/// matched against runs of the wanted ones with the same number of elements.
+std::optional<Dims> viewStrides(const Dims& sizes, const Dims& strides, const Dims& wanted) {
+  if (numel(sizes) == 0 || numel(sizes) == 1) return contiguousStrides(wanted);
+  Dims out(wanted.size());
+  std::int64_t view = static_cast<std::int64_t>(wanted.size()) - 1;
+  std::int64_t run_stride = strides.back();
+  std::int64_t run = 1, taken = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    run *= sizes[i];
+    if (i != 0 && (sizes[i - 1] == 1 || strides[i - 1] == run * run_stride)) continue;
+    while (view >= 0 && (taken < run || wanted[static_cast<std::size_t>(view)] == 1)) {
+      out[static_cast<std::size_t>(view)] = taken * run_stride;
+      taken *= wanted[static_cast<std::size_t>(view--)];
+    }
+    if (taken != run) return std::nullopt;
+    if (i != 0) {
+      run_stride = strides[i - 1];
+      run = taken = 1;
+    }
+  }
+  if (view != -1) return std::nullopt;
+  return out;
+}
+
+/// No gaps and no element twice, in whatever order of dimensions.
+bool isDense(const Dims& sizes, const Dims& strides) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] != 1) order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
+  std::int64_t next = 1;
+  for (const std::size_t i : order) {
+    if (strides[i] != next) return false;
+    next *= sizes[i];
+  }
+  return true;
+}
+
+/// Where at::TensorIterator puts a result of this shape: `operands` are strides of the operands broadcast to it (0: repeated).
+Dims iteratedStrides(const Dims& shape, const std::vector<Dims>& operands) {
+  const std::size_t rank = shape.size();
+  std::vector<std::size_t> order(rank);  // innermost first
+  for (std::size_t i = 0; i < rank; ++i) order[i] = rank - 1 - i;
+  // 1: `a` belongs outside of `b`, -1: it does not, 0: nothing says.
+  const auto compare = [&](std::size_t a, std::size_t b) {
+    for (const Dims& s : operands) {
+      if (s[a] == 0 || s[b] == 0) continue;
+      if (s[a] != s[b]) return s[a] < s[b] ? -1 : 1;
+      if (shape[a] > shape[b]) return 1;
+    }
+    return 0;
+  };
+  for (std::size_t i = 1; i < rank; ++i) {
+    std::size_t moving = i;
+    for (std::size_t inner = i; inner-- > 0;) {
+      const int c = compare(order[inner], order[moving]);
+      if (c < 0) break;
+      if (c == 0) continue;
+      std::swap(order[inner], order[moving]);
+      moving = inner;
+    }
+  }
+  Dims out(rank);
+  std::int64_t next = 1;
+  for (const std::size_t dim : order) {
+    out[dim] = next;
+    next *= std::max<std::int64_t>(shape[dim], 1);
+  }
+  return out;
+}
+
+/// Element by element, through TensorIterator.
+const Ops kIterated = {
+    "add", "sub", "rsub", "mul", "div", "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "pow", "sin", "cos", "tanh",
+    "sigmoid", "relu", "silu", "gelu", "abs", "clamp", "where", "eq", "ne", "lt", "le", "gt", "ge", "threshold_backward",
+    "silu_backward", "gelu_backward", "tanh_backward", "sigmoid_backward", "maximum", "minimum", "logical_not", "logical_and",
+    "logical_or", "erf", "floor_divide", "remainder", "conj_physical", "native_dropout", "native_dropout_backward"};
+/// Copies and their like, which take the order of one operand.
+const Ops kCopies = {"clone", "_to_copy", "empty_like", "ones_like", "zeros_like", "full_like"};
+/// Row by row, whatever the operands' strides are.
+const Ops kRowByRow = {
+    "mm", "bmm", "addmm", "baddbmm", "embedding", "embedding_dense_backward", "native_layer_norm", "native_layer_norm_backward",
+    "_fused_rms_norm", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "sum", "mean", "amax",
+    "amin", "cumsum", "masked_fill", "gather", "scatter", "slice_backward", "select_backward", "nll_loss_backward", "empty", "zeros",
+    "ones", "full", "arange", "scalar_tensor", "new_zeros", "new_ones", "new_full", "new_empty"};
+
+ValueId firstOperand(const Node& node) {
+  for (const char* name : {"self", "input", "tensor"})
+    if (const ValueId v = useArg(node, name); v != kNone) return v;
+  ValueId first = kNone;
+  forEachUse(node, [&](const Use& use) {
+    if (first == kNone) first = use.value;
+  });
+  return first;
+}
+
+class Reader {
+ public:
+  explicit Reader(const Graph& graph) : graph_(graph) {}
+
+  const MemoryLayout& of(ValueId id, int depth) {
+    const auto known = known_.find(id);
+    if (known != known_.end()) return known->second;
+    const Value& value = graph_.value(id);
+    MemoryLayout layout = value.producer == kNone ? ofInput(value)
+                          : depth > kDepth        ? guess(value.local)
+                                                  : ofNode(value, graph_.node(value.producer), depth);
+    if (layout.strides.size() != value.local.size()) layout = guess(value.local);
+    return known_.emplace(id, std::move(layout)).first->second;
+  }
+
+ private:
+  static constexpr int kDepth = 64;  ///< chains of residual sums are as long as the model is deep
+
+  static MemoryLayout guess(const Dims& shape) { return {contiguousStrides(shape), false}; }
+
+  MemoryLayout ofInput(const Value& value) const {
+    for (const Input& input : graph_.inputs)
+      if (input.value == value.id && input.storage && input.storage->strides.size() == value.local.size())
+        return {contiguousStrides(value.local), isContiguous(value.local, input.storage->strides)};
+    return {contiguousStrides(value.local), true};  // data are loaded row by row, but the file's strides are not
+  }
+
+  MemoryLayout ofNode(const Value& value, const Node& node, int depth) {
+    const Dims& shape = value.local;
+    if (node.op.str().starts_with("sp.")) {
+      if (node.op == sp::kVary) return of(useArg(node, "self"), depth + 1);
+      return {contiguousStrides(shape), true};
+    }
+    const std::string_view base = baseName(node.op);
+    if (kRowByRow.contains(base)) return {contiguousStrides(shape), true};
+    const ValueId operand = firstOperand(node);
+    if (operand == kNone) return guess(shape);
+    if (const auto view = ofView(shape, node, base, operand, depth)) return *view;
+    // A new row of elements has no other order.
+    const bool row = shape.size() < 2 && value.storage == kNone;
+    if (base == "_scaled_dot_product_flash_attention_for_cpu") return ofAttention(value, node, depth);
+    if (base == "_scaled_dot_product_flash_attention_for_cpu_backward")
+      return {{shape[1] * shape[2] * shape[3], shape[3], shape[1] * shape[3], 1}, true};
+    if (kCopies.contains(base)) {
+      const Attribute* format = node.find("memory_format");
+      const auto* code = format ? std::get_if<MemoryFormat>(format) : nullptr;
+      if (code && *code == MemoryFormat::kContiguous) return {contiguousStrides(shape), true};
+      MemoryLayout like = of(operand, depth + 1);
+      const bool preserve = code == nullptr || *code == MemoryFormat::kPreserve;
+      if (graph_.value(operand).local == shape && preserve && isDense(shape, like.strides)) return like;
+      return {iterated(shape, {operand}, depth).strides, row};
+    }
+    if (kIterated.contains(base)) {
+      std::vector<ValueId> operands;
+      forEachUse(node, [&](const Use& use) { operands.push_back(use.value); });
+      MemoryLayout out = iterated(shape, operands, depth);
+      if (base.starts_with("native_dropout")) out.certain = out.certain && isContiguous(shape, out.strides);
+      out.certain = out.certain || row;
+      return out;
+    }
+    return {contiguousStrides(shape), row};
+  }
+
+  /// nullopt where the op is no view.
+  std::optional<MemoryLayout> ofView(const Dims& shape, const Node& node, std::string_view base, ValueId operand, int depth) {
+    const Dims& from = graph_.value(operand).local;
+    const auto source = [&] { return of(operand, depth + 1); };
+    if (base == "t") {
+      MemoryLayout s = source();
+      std::reverse(s.strides.begin(), s.strides.end());
+      return s;
+    }
+    if (base == "transpose" && from.size() >= 2) {
+      MemoryLayout s = source();
+      std::swap(s.strides[wrapped(intArg(node, "dim0", 0), from.size())], s.strides[wrapped(intArg(node, "dim1", 1), from.size())]);
+      return s;
+    }
+    if (base == "permute") {
+      const auto dims = intListArg(node, "dims");
+      const MemoryLayout s = source();
+      MemoryLayout out{{}, s.certain};
+      if (dims)
+        for (const std::int64_t d : *dims) out.strides.push_back(s.strides[wrapped(d, from.size())]);
+      return out;
+    }
+    if (base == "expand" && shape.size() >= from.size()) {
+      const MemoryLayout s = source();
+      const std::size_t added = shape.size() - from.size();
+      MemoryLayout out{Dims(shape.size(), 0), s.certain};
+      for (std::size_t i = 0; i < from.size(); ++i) out.strides[added + i] = from[i] == 1 && shape[added + i] != 1 ? 0 : s.strides[i];
+      return out;
+    }
+    if (base == "view" || base == "reshape" || base == "_unsafe_view" || base == "unsqueeze" || base == "squeeze") {
+      const MemoryLayout s = source();
+      if (const auto strides = viewStrides(from, s.strides, shape)) return MemoryLayout{*strides, s.certain};
+      return MemoryLayout{contiguousStrides(shape), s.certain && base == "reshape"};  // it copies then
+    }
+    if (base == "slice" || base == "split" || base == "split_with_sizes" || base == "chunk" || base == "narrow") {
+      MemoryLayout s = source();
+      if (base == "slice") s.strides[wrapped(intArg(node, "dim", 0), from.size())] *= intArg(node, "step", 1);
+      return s;
+    }
+    if (base == "select" || base == "unbind") {
+      MemoryLayout s = source();
+      s.strides.erase(s.strides.begin() + static_cast<std::ptrdiff_t>(wrapped(intArg(node, "dim", 0), from.size())));
+      return s;
+    }
+    if (base == "alias" || base == "detach" || base == "lift_fresh") return source();
+    return std::nullopt;
+  }
+
+  MemoryLayout ofAttention(const Value& value, const Node& node, int depth) {
+    const Dims& shape = value.local;
+    if (value.output_index != 0) return {{shape[1] * shape[2], 1, shape[1]}, true};
+    const ValueId query = useArg(node, "query");
+    if (query == kNone) return guess(shape);
+    const MemoryLayout like = of(query, depth + 1);
+    return isDense(shape, like.strides) ? like : iterated(shape, {query}, depth);
+  }
+
+  MemoryLayout iterated(const Dims& shape, const std::vector<ValueId>& operands, int depth) {
+    std::vector<Dims> strides;
+    bool certain = true, dense = true;
+    const DType first = operands.empty() ? DType{} : graph_.value(operands.front()).dtype;
+    for (const ValueId v : operands) {
+      const Dims& from = graph_.value(v).local;
+      if (from.size() > shape.size()) return guess(shape);
+      const MemoryLayout& s = of(v, depth + 1);
+      certain = certain && s.certain;
+      // Of another type: converted to a temporary first, which lies as it does only where it has no gaps.
+      certain = certain && (graph_.value(v).dtype == first || isDense(from, s.strides));
+      dense = dense && from == shape && isDense(shape, s.strides) && (strides.empty() || s.strides == strides.front());
+      const std::size_t added = shape.size() - from.size();
+      Dims broadcast(shape.size(), 0);
+      for (std::size_t i = 0; i < from.size(); ++i) broadcast[added + i] = from[i] == 1 && shape[added + i] != 1 ? 0 : s.strides[i];
+      strides.push_back(std::move(broadcast));
+    }
+    if (strides.empty()) return guess(shape);
+    if (dense) return {strides.front(), certain};  // all lie alike: so does the result
+    return {iteratedStrides(shape, strides), certain};
+  }
+
+  const Graph& graph_;
+  std::unordered_map<ValueId, MemoryLayout> known_;
+};
+
+}  // namespace
+
+Dims contiguousStrides(const Dims& sizes) {
+  Dims out(sizes.size());
+  std::int64_t next = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    out[i] = next;
+    next *= std::max<std::int64_t>(sizes[i], 1);
+  }
+  return out;
+}
+
+bool isContiguous(const Dims& sizes, const Dims& strides) {
+  std::int64_t next = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] == 1) continue;
+    if (strides[i] != next) return false;
+    next *= sizes[i];
+  }
+  return true;
+}
+
+MemoryLayout layoutOf(const Graph& graph, ValueId value) { return Reader(graph).of(value, 0); }
+
+bool surelyContiguous(const Graph& graph, ValueId value) {
+  const MemoryLayout layout = layoutOf(graph, value);
+  return layout.certain && isContiguous(graph.value(value).local, layout.strides);
+}
+
+}  // namespace spscope::ir
