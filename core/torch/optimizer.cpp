@@ -155,7 +155,7 @@ Status Optimizer::restore(const TensorBag& states) {
   // Moments that are not there, or that this kind has no use for: training would go on, but not as it was.
   const auto kindOf = [](const TensorBag& bag) {
     for (const std::string& name : bag.impl().names)
-      if (name.starts_with("exp_avg.")) return "AdamW";
+      if (name.starts_with("exp_avg")) return "AdamW";  // either moment: which one is missing is said below
       else if (name.starts_with("momentum.")) return "SGD with momentum";
     return "SGD";
   };
