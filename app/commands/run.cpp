@@ -13,6 +13,7 @@
 #include "app/commands/command.h"
 #include "app/commands/compile_charts.h"
 #include "app/commands/compile_report.h"
+#include "app/commands/run_nsys.h"
 #include "app/options.h"
 #include "core/base/log.h"
 #include "core/base/strings.h"
@@ -54,6 +55,7 @@ class Run : public Command {
     command.add_option("--profile-steps", profile_steps_, "which steps, from A to before B, counted from 0 (default: three after one warm-up)")->type_name("A:B");
     command.add_option("--profile-ranks", profile_ranks_, "which ranks (default: all)")->type_name("0,2-3");
     command.add_option("--profile-cap", profile_cap_mib_, "most that a rank records, in MiB; what comes later is counted")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))->capture_default_str()->type_name("MIB");
+    command.add_flag("--nsys", nsys_, "run under nsys profile (Nsight Systems) and read back what it saw: NVTX ranges of steps, modules and nodes");
     command.option_defaults()->group("Run");
     command.add_flag("--launched", run_.launched, "this process is one rank of torchrun, Slurm or Open MPI");
   }
@@ -65,6 +67,7 @@ class Run : public Command {
     SP_ASSIGN(run_.settings, flags_.settings(model_));
     SP_ASSIGN(run_.data, data_.request());
     SP_TRY(settleProfile());
+    if (nsys_) return underNsys(report, request);
     const bool terminal = ::isatty(STDERR_FILENO) == 1;  // a line of progress may stand there
     SP_ASSIGN(const session::RunOutcome outcome, session::run(run_, request, [&](const session::StepLine& line) {
       const std::string text = strf("step %lld  loss %.6g  %s", static_cast<long long>(line.step), line.loss, formatNs(line.ns).c_str());
@@ -94,6 +97,14 @@ class Run : public Command {
   }
 
  private:
+  Result<int> underNsys(Report& report, const session::Request& request) const {
+    if (run_.launched) return makeError("usage", "--nsys starts ranks of its own: with --launched, put nsys profile before the launcher", Outcome::kUsage);
+    const std::string& named = run_.profile.file.empty() ? model_.path : run_.profile.file;
+    const std::filesystem::path stem = std::filesystem::path(named).replace_extension();
+    // Beside the profile; without one in the current folder, as nsys itself does it.
+    return runUnderNsys({.base = run_.profile.file.empty() ? stem.filename().string() + "-nsys" : stem.string(), .cuda = run_.settings.device == "cuda"}, report, request);
+  }
+
   /// Which steps are recorded: what was asked for must lie within the run.
   Status settleProfile() {
     session::ProfileRequest& profile = run_.profile;
@@ -183,6 +194,7 @@ class Run : public Command {
   DataFlags data_;
   session::RunRequest run_;
   std::string profile_steps_, profile_ranks_;
+  bool nsys_ = false;
   std::int64_t profile_cap_mib_ = 256;
 };
 

@@ -2,6 +2,7 @@
 #include "app/commands/trace_page.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "core/base/strings.h"
@@ -49,6 +50,7 @@ class Writer {
     path();
     memory();
     nodes();
+    attention();
     names();
   }
 
@@ -259,6 +261,24 @@ class Writer {
       page_.table(std::move(list));
       more(groups.size());
     }
+  }
+
+  /// Nodes that ran the same kernels as often are one row.
+  void attention() {
+    if (a_.attention.empty()) return;
+    struct Same {
+      std::int64_t nodes = 0, ns = 0, times = 0;
+    };
+    std::map<std::array<std::string, 3>, Same> rows_of;
+    for (const AttentionNode& n : a_.attention)
+      for (const AttentionKernel& k : n.kernels) {
+        Same& row = rows_of[{text(t_.nodes[at(n.node)].op), n.on_device ? "device" : "host", text(k.name)}];
+        ++row.nodes, row.ns += k.total_ns, row.times += k.count;
+      }
+    page_.heading("Attention: what really ran");
+    Rows rows{{"time", "times", "nodes", "node's op", "on", "kernel"}};
+    for (const auto& [key, row] : rows_of) rows.push_back({time(row.ns), count(row.times), count(row.nodes), key[0], key[1], key[2]});
+    page_.table(std::move(rows));
   }
 
   void names() {

@@ -67,7 +67,7 @@ Json htaJson(const Trace& trace, const HtaRank& row) {
   if (!row.absent.empty()) out["absent"] = row.absent;
   out["streams"] = Json::array();
   for (const HtaStream& s : row.streams) {
-    Json stream = {{"stream", s.stream}};
+    Json stream = {{"stream", known(s.stream)}};
     for (std::size_t k = 0; k < kHtaIdleNames.size(); ++k) stream[std::string(kHtaIdleNames[k]) + "_ns"] = s.idle_us[k] * 1000;
     stream["queue_length"] = s.queue_length ? statisticsJson(*s.queue_length) : Json();
     out["streams"].push_back(std::move(stream));
@@ -191,6 +191,17 @@ void fillNodes(Json& json, const Trace& trace, const Analysis& a, const Peak& pe
   json["phases"] = groupsJson(trace, a, NodeKey::kPhase);
 }
 
+void fillAttention(Json& json, const Trace& trace, const Analysis& a) {
+  json["attention"] = Json::array();
+  for (const AttentionNode& n : a.attention) {
+    const GraphNode& node = trace.nodes[at(n.node)];
+    Json kernels = Json::array();
+    for (const AttentionKernel& k : n.kernels) kernels.push_back({{"name", textJson(trace, k.name)}, {"count", k.count}, {"total_ns", k.total_ns}});
+    json["attention"].push_back({{"node", textJson(trace, node.name)}, {"op", textJson(trace, node.op)}, {"phase", nameOf(node.phase)},
+                                 {"on", n.on_device ? "device" : "host"}, {"kernels", std::move(kernels)}});
+  }
+}
+
 void fillNames(Json& json, const Trace& trace, const Analysis& a) {
   json["names"] = Json::array();
   for (const NameTotal& n : a.names) {
@@ -247,6 +258,7 @@ Result<int> traceReport(const TraceFlags& flags, Report& report, const session::
   fillMemory(json, trace, a);
   const Peak peak{.flops_per_second = flags.peak_tflops * 1e12, .bytes_per_second = flags.peak_gbps * 1e9};
   fillNodes(json, trace, a, peak);
+  fillAttention(json, trace, a);
   fillNames(json, trace, a);
   describeTrace(report.page, {.trace = trace, .analysis = a, .hta = hta, .peak = peak, .most = static_cast<std::size_t>(flags.most)});
   return 0;

@@ -207,7 +207,7 @@ Result<std::unique_ptr<RankProfile>> RankProfile::start(const ProfileRequest& wh
   impl.what = what;
   std::error_code ignored;
   fs::create_directory(spoolFolder(what.file), ignored);  // on this host; where it exists, that is fine
-  SP_ASSIGN(impl.recorder, trace::HostRecorder::create(spoolFile(what.file, rank), {.rank = rank, .world = world, .backend = backend, .properties = {}},
+  SP_ASSIGN(impl.recorder, trace::HostRecorder::create(spoolFile(what.file, rank), {.rank = rank, .world = world, .backend = backend, .properties = {}, .groups = {{"sp", settings.sp}}},
                                                        nodeTable(graph, settings), what.cap_bytes));
   if (settings.device == "cuda") {
     if (auto device = trace::startDeviceSource(impl.recorder->spool()); device)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/session/nvtx_observer.h"
 #include "core/session/rank_loop.h"
 #include "core/session/train_state.h"
 #include "core/torch/tensor_store.h"
@@ -21,18 +22,23 @@ std::int64_t nowNs() {
 class ByRank final : public exec::ExecutionObserver {
  public:
   std::vector<exec::ExecutionObserver*> of;  ///< by rank; null: not recorded
+  exec::ExecutionObserver* of_all = nullptr; ///< what a tool sees of this one process
 
   void stepBegin(int rank, std::int64_t step, std::int64_t ns) override {
+    if (of_all != nullptr) of_all->stepBegin(rank, step, ns);
     if (auto* o = at(rank)) o->stepBegin(rank, step, ns);
   }
   void stepEnd(int rank, std::int64_t step, std::int64_t ns) override {
+    if (of_all != nullptr) of_all->stepEnd(rank, step, ns);
     if (auto* o = at(rank)) o->stepEnd(rank, step, ns);
   }
   bool nodeBegin(int rank, const ir::Node& node, std::int64_t ns) override {
+    if (of_all != nullptr) of_all->nodeBegin(rank, node, ns);
     auto* o = at(rank);
     return o == nullptr || o->nodeBegin(rank, node, ns);
   }
   void nodeEnd(int rank, const ir::Node& node, std::int64_t ns) override {
+    if (of_all != nullptr) of_all->nodeEnd(rank, node, ns);
     if (auto* o = at(rank)) o->nodeEnd(rank, node, ns);
   }
   void onCollectiveStart(const exec::CollectiveEvent& collective, std::int64_t ns) override {
@@ -81,6 +87,7 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
     // One copy serves all ranks; each is shown as if it were alone, as predictions and peak_bytes are.
     profiles[static_cast<std::size_t>(rank)]->resident(state.weights().bytes(), passes::optimizerBytes(*out.compiled.compiled.programs[static_cast<std::size_t>(index)], what.settings.optimizer));
   }
+  const std::unique_ptr<exec::ExecutionObserver> nvtx = nvtxObserver();
   const auto recordCall = [&](std::int64_t step, const char* name, std::int64_t begin) {
     for (const auto& p : profiles)
       if (p) p->hostCall(step, name, begin, nowNs());
@@ -92,7 +99,8 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
     SP_ASSIGN(const exec::TensorBag inputs, loadInputs(model, what.data, first + i, request));
     recordCall(i, "load batch", load_begin);
     ByRank observer;
-    bool observed = false;
+    observer.of_all = nvtx.get();
+    bool observed = nvtx != nullptr;
     for (const auto& p : profiles) {
       observer.of.push_back(p ? p->observer(i) : nullptr);
       observed = observed || observer.of.back() != nullptr;

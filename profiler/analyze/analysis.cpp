@@ -86,6 +86,7 @@ Result<Analysis> analyze(Trace& trace, const CancelToken& cancel, const Progress
   a.node_memory = memoryByNode(trace);
   SP_TRY(step("adding up nodes"));
   a.nodes = timeByNode(trace, a.work);
+  a.attention = attentionKernels(trace);
   SP_TRY(step("adding up names"));
   a.names = totalsByName(trace, a.work);
   SP_TRY(step("counting queues"));

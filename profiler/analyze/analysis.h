@@ -8,6 +8,7 @@
 
 #include "core/base/cancel.h"
 #include "profiler/analyze/align.h"
+#include "profiler/analyze/attention.h"
 #include "profiler/analyze/breakdown.h"
 #include "profiler/analyze/collectives.h"
 #include "profiler/analyze/critical_path.h"
@@ -38,6 +39,7 @@ struct Analysis {
   std::vector<MemoryUse> memory;
   std::vector<NodeMemory> node_memory;
   std::vector<NodeTime> nodes;
+  std::vector<AttentionNode> attention;
   std::vector<NameTotal> names;
   std::vector<QueueLength> queues;
   Problems problems;                         ///< what the analyses found wrong; the readers' are in the trace

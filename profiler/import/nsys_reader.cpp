@@ -45,6 +45,7 @@ class Reader {
       return makeError("trace-unreadable", name_ + " is an SQLite database, but neither Nsight Systems' nor SPScope's");
     for (const std::string_view base : {kKernel, kRuntime, kNvtx, std::string_view("StringIds")})
       if (!tables_.has(base)) trace_.problems.count(Problem::kMissingTable, base);
+    if (!tables_.has(kKernel)) trace_.properties[kNoKernelTable] = "the file has no table of kernels";
     SP_TRY(readVersion());
     SP_TRY(readStrings());
     SP_TRY(readSession());
@@ -298,7 +299,7 @@ class Reader {
       const std::string name = s.isNull(2) ? std::string(textOf(s.known(3))) : repairedText(s.text(2), where(kNvtx, row), trace_.problems);
       domains_[{processOf(s.known(4)), s.known(1)}] = name;
     }));
-    return each(kNvtx, {"start", "end", "eventType", "text", "?textId", "globalTid", "?domainId", "?uint64Value"}, [&](Statement& s, std::int64_t row) {
+    SP_TRY(each(kNvtx, {"start", "end", "eventType", "text", "?textId", "globalTid", "?domainId", "?uint64Value"}, [&](Statement& s, std::int64_t row) {
       const std::int64_t type = s.known(2);
       const bool mark = type == kMark || type == kNvtxtMark;
       if (!mark && type != kPushPop && type != kStartEnd && type != kNvtxtPushPop && type != kNvtxtStartEnd) return;
@@ -310,11 +311,15 @@ class Reader {
       const std::string_view name = trace_.strings.text(e.name);
       // PyTorch's emit_nvtx puts its ops like this.
       if (!mark && (name.find(", op_id = ") != std::string_view::npos || name.find(", seq = ") != std::string_view::npos)) e.category = Category::kOperator;
-      if (const auto domain = domains_.find({process, s.known(6)}); domain != domains_.end() && domain->second == "spscope" && s.known(7) >= 0)
-        e.node = nodeOf(s.known(7), e.name);
+      if (const auto domain = domains_.find({process, s.known(6)}); domain != domains_.end() && domain->second == "spscope") {
+        if (s.known(7) >= 0) e.node = nodeOf(s.known(7), e.name);
+        own_ranges_ += !mark;
+      }
       const EventIndex index = add(e);
       if (!mark) noteCollective(name, index);
-    });
+    }));
+    if (own_ranges_ > 0) trace_.properties["nvtx.spscope.ranges"] = std::to_string(own_ranges_);
+    return {};
   }
   void noteCollective(std::string_view name, EventIndex index) {
     std::string_view backend;
@@ -395,6 +400,7 @@ class Reader {
   std::map<std::pair<std::int64_t, std::int64_t>, std::int32_t> device_ranks_;       ///< process, device
   std::map<std::int64_t, std::vector<std::int32_t>> process_ranks_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int32_t> correlation_ranks_;  ///< process, correlation
+  std::int64_t own_ranges_ = 0;  ///< of our NVTX domain
   std::map<std::pair<std::int64_t, std::int64_t>, std::string> domains_;             ///< process, domain
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<TrackIndex>> threads_;
   std::unordered_map<std::int64_t, NodeIndex> nodes_;

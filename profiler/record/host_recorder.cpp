@@ -48,6 +48,7 @@ Result<std::unique_ptr<HostRecorder>> HostRecorder::create(const std::string& pa
                                            {"boot", bootId()},
                                            {"pid", getpid()},
                                            {"tid", gettid()},
+                                           {"groups", rank.groups},
                                            {"epoch_ns", real - (before + (after - before) / 2)},
                                            {"properties", rank.properties}}));
   nlohmann::json table = nlohmann::json::array();

@@ -20,6 +20,7 @@ struct RecordedRank {
   int rank = 0, world = 1;
   std::string backend;                            ///< "gloo", "nccl", "virtual"
   std::map<std::string, std::string> properties;  ///< see Trace::properties
+  std::map<std::string, int> groups{};            ///< ranks of each group that collectives are named by
 };
 /// A node of the program that runs.
 struct RecordedNode {

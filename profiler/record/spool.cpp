@@ -39,8 +39,11 @@ bool SpoolWriter::write(SpoolBlock kind, const void* data, std::size_t bytes) {
 
 bool SpoolWriter::append(SpoolBlock kind, const void* data, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  const bool record = kind == SpoolBlock::kHost || kind == SpoolBlock::kDevice;
-  if (record && written_ + static_cast<std::int64_t>(bytes) > cap_) return false;
+  const bool record = kind == SpoolBlock::kHost || kind == SpoolBlock::kDevice || kind == SpoolBlock::kExternal;
+  if (record && written_ + static_cast<std::int64_t>(sizeof(SpoolBlockHead) + bytes) > cap_) {
+    full_ = true;
+    return false;
+  }
   return write(kind, data, bytes);
 }
 
@@ -49,7 +52,7 @@ std::uint32_t SpoolWriter::string(std::string_view text, std::uint32_t limit) {
   const std::lock_guard lock(mutex_);
   std::string key(text);
   if (const auto it = strings_.find(key); it != strings_.end()) return it->second;
-  if (strings_.size() + 2 >= limit) {  // 0 is empty, the last one is "..."
+  if (full_ || strings_.size() + 2 >= limit) {  // 0 is empty, the last one is "..."
     key = "...";
     if (const auto it = strings_.find(key); it != strings_.end()) return it->second;
   }

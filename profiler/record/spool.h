@@ -79,7 +79,7 @@ struct ExternalRecord {
 /// counts what it drops; header, strings and trailer are always written where the disk allows.
 class SpoolWriter {
  public:
-  /// `cap_bytes`: of records, in this file. Error file-unwritable.
+  /// `cap_bytes`: how large records may let the file become (the trailer comes on top). Error file-unwritable.
   static Result<std::unique_ptr<SpoolWriter>> create(const std::string& path, std::int64_t cap_bytes);
   ~SpoolWriter();
   SpoolWriter(const SpoolWriter&) = delete;
@@ -89,7 +89,8 @@ class SpoolWriter {
   bool append(SpoolBlock kind, const void* data, std::size_t bytes);
   bool append(SpoolBlock kind, std::string_view text) { return append(kind, text.data(), text.size()); }
   /// The number of a text in this file, written the first time it is asked for. 0 is the empty text. `limit`: texts beyond
-  /// this many are all "..." (names that differ from event to event must not grow without bound).
+  /// this many, and those first seen after the cap was reached, are all "..." (names that differ from event to event must
+  /// not grow without bound).
   std::uint32_t string(std::string_view text, std::uint32_t limit = 1u << 20);
   std::int64_t bytesWritten() const;
   /// The first failure of the disk; empty: none.
@@ -104,6 +105,7 @@ class SpoolWriter {
   std::int64_t cap_;
   std::int64_t written_ = 0;
   int error_ = 0;  ///< errno
+  bool full_ = false;  ///< records were refused
   std::unordered_map<std::string, std::uint32_t> strings_;
 };
 

@@ -100,6 +100,9 @@ class RankReader {
     if (const auto it = head.find("properties"); it != head.end() && it->is_object())
       for (const auto& [key, value] : it->items())
         if (value.is_string()) trace_.properties.emplace(key, value.get<std::string>());
+    if (const auto it = head.find("groups"); it != head.end() && it->is_object())
+      for (const auto& item : it->items())
+        if (const std::int64_t size = numberIn(*it, item.key().c_str(), 0); size > 0) group_size_[trace_.strings.intern(item.key())] = size;
     thread_ = trace_.thread(rank_, r.pid, numberIn(head, "tid", r.pid));
     trace_.tracks[static_cast<std::size_t>(thread_)].name = trace_.strings.intern("main");
     return true;
@@ -205,7 +208,8 @@ class RankReader {
     e.track = communication_;
     e.bytes = r.first;
     e.name = kind;
-    Collective c{.kind = kind, .group = group, .sequence = r.second, .bytes = r.first, .group_size = rank().world, .rank = rank_};
+    Collective c{.kind = kind, .group = group, .sequence = r.second, .bytes = r.first, .rank = rank_};
+    if (const auto it = group_size_.find(group); it != group_size_.end()) c.group_size = it->second;
     c.event = trace_.add(e);
     if (const auto it = waits_.find({group, r.second}); it != waits_.end()) c.wait = it->second, waits_.erase(it);
     open_[{group, r.second}] = static_cast<std::int32_t>(trace_.collectives.size());
@@ -296,6 +300,7 @@ class RankReader {
   std::unordered_map<std::uint32_t, StringId> strings_;
   std::unordered_map<std::int64_t, NodeIndex> node_index_;
   std::unordered_map<std::int64_t, StringId> memory_class_;
+  std::unordered_map<StringId, std::int64_t> group_size_;
   std::unordered_map<std::int64_t, std::int64_t> external_;                ///< correlation -> external
   std::vector<std::pair<std::size_t, std::int64_t>> memory_correlation_;
   std::size_t first_event_ = 0;

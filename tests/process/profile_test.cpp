@@ -68,6 +68,61 @@ TEST_F(Profile, OnFourRanksEveryNanosecondIsAccountedFor) {
   EXPECT_FALSE(fs::exists(spools)) << "what the ranks spooled is gone";
 }
 
+TEST_F(Profile, TheAttentionKernelThatRanIsNamed) {
+  recorded({"--sp", "2", "--steps", "2", "--seq", "64", "--ranks", "virtual"});
+  const Json said = report();
+  ASSERT_EQ(said["attention"].size(), 8u) << "four layers, forward and backward";
+  for (const Json& row : said["attention"]) {
+    EXPECT_EQ(row["on"], "host");
+    ASSERT_EQ(row["kernels"].size(), 1u) << row;
+    EXPECT_THAT(row["kernels"][0]["name"].get<std::string>(), testing::HasSubstr("_scaled_dot_product_flash_attention_for_cpu"));
+    EXPECT_EQ(row["kernels"][0]["count"], 2) << "one step on each of two ranks";
+  }
+  EXPECT_THAT(text_, testing::HasSubstr("Attention: what really ran"));
+}
+
+/// Pages of a process in memory, in bytes.
+std::int64_t residentBytes(int pid) {
+  std::int64_t all = 0, resident = 0;
+  std::ifstream(strf("/proc/%d/statm", pid)) >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST_F(Profile, ALongRunAtTheCapKeepsMemoryAndDiskBounded) {
+  constexpr std::int64_t kCap = 1 << 20;
+  Spscope run({"run", kSample, "--threads", "1", "--sp", "2", "--seq", "16", "--steps", "1000000", "--profile", trace(), "--profile-steps", "0:1000000",
+               "--profile-cap", "1"});
+  run.awaitStep(60);
+  const auto ranks = run.children();
+  ASSERT_EQ(ranks.size(), 2u);
+  const auto look = [&] {
+    std::vector<std::int64_t> out;
+    for (std::size_t r = 0; r < 2; ++r) {
+      out.push_back(static_cast<std::int64_t>(fs::file_size(strf("%s.ranks/rank%zu", trace().c_str(), r))));
+      out.push_back(residentBytes(ranks[r]));
+    }
+    return out;
+  };
+  const auto early = look();
+  run.awaitStep(460);
+  const auto later = look();
+  kill(run.pid(), SIGINT);
+  EXPECT_EQ(run.wait(), 1) << run.text();
+  for (std::size_t i = 0; i < 4; i += 2) {
+    EXPECT_GT(early[i], kCap / 2);
+    EXPECT_LE(later[i], kCap) << "the head counts, too";
+    EXPECT_EQ(early[i], later[i]) << "once full, it grows no more";
+    EXPECT_LT(later[i + 1] - early[i + 1], 8 << 20) << "400 steps of records would be over 30 MB";
+  }
+  std::printf("spools of %lld and %lld bytes, memory grew by %lld and %lld KiB\n", static_cast<long long>(later[0]), static_cast<long long>(later[2]),
+              static_cast<long long>((later[1] - early[1]) >> 10), static_cast<long long>((later[3] - early[3]) >> 10));
+  const Json said = run.json();
+  EXPECT_GT(said["profile"]["dropped"].get<std::int64_t>(), 400'000);
+  EXPECT_TRUE(std::any_of(said["warnings"].begin(), said["warnings"].end(), [](const Json& w) { return w["code"] == "profile-dropped"; })) << said["warnings"];
+  const Json read = answer({"trace", "info", trace()});
+  EXPECT_EQ(read["problems"]["dropped-records"], said["profile"]["dropped"]) << read["problems"];
+}
+
 /// Of each all-to-all of a run of two ranks, by its sequence number: what rank 0 waited, and the transfer.
 struct Exchange {
   double wait_ms = 0, transfer_ms = 0;

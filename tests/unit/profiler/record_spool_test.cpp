@@ -26,7 +26,7 @@ class Spool : public testing::Test {
             {.id = 5, .name = "x", .op = "sp.all_to_all_start.default", .phase = Phase::kBackward}};
   }
   std::unique_ptr<HostRecorder> recorder(int rank, std::int64_t cap = 1 << 20) {
-    auto made = HostRecorder::create(path(rank), {.rank = rank, .world = 2, .backend = "gloo", .properties = {{"model", "m"}}}, nodes(), cap);
+    auto made = HostRecorder::create(path(rank), {.rank = rank, .world = 2, .backend = "gloo", .properties = {{"model", "m"}}, .groups = {{"sp", 1}}}, nodes(), cap);
     EXPECT_TRUE(made) << made.error().format();
     return std::move(*made);
   }
@@ -40,6 +40,7 @@ TEST_F(Spool, EveryKindOfRecordComesBack) {
     r->barrier(50);
     r->node(3, 100, 200);
     r->allocation(3, 150, 64, 64);
+    r->collective(5, 20, 30, 64, 0, r->name("world:all_reduce"));
     r->wait(5, 220, 250, 7, group);  // the wait may be known before the whole collective is
     r->collective(5, 210, 250, 1024, 7, group);
     r->range(step, 90, 300);
@@ -61,8 +62,10 @@ TEST_F(Spool, EveryKindOfRecordComesBack) {
   EXPECT_EQ(t.nodes[0].flops, 100);
   EXPECT_EQ(t.nodes[1].flops, kUnknown);
   EXPECT_EQ(t.strings.text(t.nodes[0].source), "m.py:7");
-  ASSERT_EQ(t.collectives.size(), 2u);
-  const Collective& c = t.collectives[1];
+  ASSERT_EQ(t.collectives.size(), 4u);
+  const Collective& c = t.collectives[3];
+  EXPECT_EQ(c.group_size, 1) << "the group's own size, not that of the world";
+  EXPECT_EQ(t.collectives[2].group_size, kUnknown) << "the head does not name that group";
   EXPECT_EQ(t.strings.text(c.kind), "all_to_all");
   EXPECT_EQ(t.strings.text(c.group), "sp");
   EXPECT_EQ(c.sequence, 7);
@@ -142,6 +145,7 @@ TEST_F(Spool, BeyondTheCapRecordsAreCountedNotKept) {
   for (int i = 0; i < 100'000; ++i) r->node(3, i, i + 1);
   ASSERT_TRUE(r->finish());
   EXPECT_GT(r->dropped(), 0);
+  for (int i = 0; i < 10'000; ++i) r->name("step " + std::to_string(i));  // names that nobody can use any more
   EXPECT_LT(static_cast<std::int64_t>(std::filesystem::file_size(path(0))), kCap + 4096);
   const auto read = readSpools({path(0)});
   ASSERT_TRUE(read);
