@@ -15,7 +15,8 @@ using trace::ComparedRow;
 
 Json rowJson(const ComparedRow& row) {
   const auto known = [](const std::optional<std::int64_t>& v) { return v ? Json(*v) : Json(); };
-  return {{"node", row.name}, {"kind", row.kind}, {"a_ns", known(row.a_ns)}, {"b_ns", known(row.b_ns)}, {"a_count", known(row.a_count)}, {"b_count", known(row.b_count)}};
+  return {{"node", row.name}, {"kind", row.kind}, {"a_ns", known(row.a_ns)}, {"b_ns", known(row.b_ns)}, {"a_count", known(row.a_count)}, {"b_count", known(row.b_count)},
+          {"a_each_ns", known(row.aEachNs())}, {"b_each_ns", known(row.bEachNs())}};
 }
 
 void list(Page& page, const char* title, const std::vector<ComparedRow>& rows) {
@@ -27,8 +28,8 @@ void list(Page& page, const char* title, const std::vector<ComparedRow>& rows) {
   const auto count = [](const std::optional<std::int64_t>& n) { return n ? std::to_string(*n) : "-"; };
   for (std::size_t i = 0; i < rows.size() && i < kMost; ++i) {
     const ComparedRow& r = rows[i];
-    const std::int64_t change = r.b_ns.value_or(0) - r.a_ns.value_or(0);
-    table.push_back({time(r.a_ns), time(r.b_ns), (change > 0 ? "+" : "") + formatNs(change), count(r.a_count), count(r.b_count), r.kind, r.name});
+    const std::int64_t change = r.changeNs();
+    table.push_back({time(r.counts_differ ? r.aEachNs() : r.a_ns), time(r.counts_differ ? r.bEachNs() : r.b_ns), (change > 0 ? "+" : "") + formatNs(change), count(r.a_count), count(r.b_count), r.kind + (r.counts_differ ? ", each" : ""), r.name});
   }
   page.table(std::move(table));
   if (rows.size() > kMost) page.line(strf("and %zu more; all of them with --json", rows.size() - kMost));
@@ -60,8 +61,12 @@ Result<int> diffTraces(const std::string& a, const std::string& b, bool exit_cod
   }
   json["same"] = diff.same;
   json["equal"] = equal;
+  json["counts_differ"] = diff.counts_differ;
   report.page.line(strf("%zu added, %zu removed, %zu changed, %lld the same", diff.added.size(), diff.removed.size(), diff.changed.size(),
                         static_cast<long long>(diff.same)));
+  if (diff.counts_differ > 0)
+    report.page.line(strf("%lld ran a different number of times (other steps?): of these (\"each\") the time of one execution is compared",
+                          static_cast<long long>(diff.counts_differ)));
   list(report.page, "Changed", diff.changed);
   list(report.page, "Added", diff.added);
   list(report.page, "Removed", diff.removed);

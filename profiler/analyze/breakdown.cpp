@@ -86,6 +86,7 @@ Breakdown ofLane(const Trace& trace, const WorkMap& map, const LaunchLinks& link
     row.absent = "everything was left out";
     return row;
   }
+  if (row.absent = kernelsUnknown(trace, events); !row.absent.empty()) return row;
   const Intervals compute = lane.host ? hostCompute(trace, events, left_out) : unionOf(std::move(parts.compute));
   const Intervals communication = unionOf(std::move(parts.communication));
   const Intervals memory = unionOf(std::move(parts.memory));

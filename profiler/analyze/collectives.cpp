@@ -29,6 +29,15 @@ std::string whyNot(const Trace& trace, const MatchedCollective& c, std::int64_t 
         return strf("the size of its group is not recorded, and %zu of %lld ranks are in the trace", trace.ranks.size(), static_cast<long long>(rank.world));
   for (std::size_t i = 1; i < c.parts.size(); ++i)
     if (c.parts[i].rank == c.parts[i - 1].rank) return "a rank has this sequence number twice";
+  for (const CollectivePart& part : c.parts) {
+    const Collective& mine = trace.collectives[static_cast<std::size_t>(part.index)];
+    if (mine.group_size != kUnknown && !mine.group_size_at_least && !c.group_size_at_least && mine.group_size != c.group_size)
+      return "the ranks disagree on the size of its group";
+    const std::int64_t number = trace.ranks[static_cast<std::size_t>(part.rank)].number;
+    for (const CollectivePart& other : c.parts)
+      if (number != kUnknown && other.rank < part.rank && trace.ranks[static_cast<std::size_t>(other.rank)].number == number)
+        return strf("rank %lld is in the trace twice", static_cast<long long>(number));
+  }
   const auto seen = static_cast<std::int64_t>(c.parts.size());
   if (c.group_size_at_least && seen >= expected) return strf("its group has at least %lld ranks", static_cast<long long>(expected));
   if (seen > expected) return strf("more ranks than the group of %lld has", static_cast<long long>(expected));

@@ -34,7 +34,8 @@ Sums sumsOf(const Trace& trace, bool by_node) {
   return sums;
 }
 
-std::int64_t weight(const ComparedRow& row) { return std::abs(row.b_ns.value_or(0) - row.a_ns.value_or(0)); }
+std::int64_t weight(const ComparedRow& row) { // Of all executions: a kernel that runs often weighs more than a rare one with the same change.
+  return std::abs(row.changeNs()) * (row.counts_differ ? std::min(*row.a_count, *row.b_count) : 1); }
 
 }  // namespace
 
@@ -50,6 +51,8 @@ Comparison compareTraces(const Trace& a, const Trace& b) {
       continue;
     }
     row.b_ns = other->second.ns, row.b_count = other->second.count;
+    row.counts_differ = *row.a_count != *row.b_count;
+    out.counts_differ += row.counts_differ;
     if (*row.a_ns == *row.b_ns && *row.a_count == *row.b_count) ++out.same;
     else out.changed.push_back(std::move(row));
   }

@@ -9,6 +9,7 @@
 #include "profiler/analyze/intervals.h"
 #include "profiler/analyze/launches.h"
 #include "profiler/analyze/queue.h"
+#include "profiler/analyze/work.h"
 
 namespace spscope::trace {
 namespace {
@@ -140,7 +141,7 @@ std::vector<HtaRank> htaBreakdown(const Trace& trace) {
     }
     if (all.empty()) {
       row.absent = "no device work was recorded";
-    } else {
+    } else if (row.absent = kernelsUnknown(trace, device[r]); row.absent.empty()) {
       const Intervals busy = unionOf(std::move(all)), computing = unionOf(std::move(compute)), talking = unionOf(std::move(communication));
       row.kernel_us = end - first;
       row.idle_us = row.kernel_us - lengthOf(busy);

@@ -66,6 +66,19 @@ WorkMap classifyWork(const Trace& trace) {
   return map;
 }
 
+std::string kernelsUnknown(const Trace& trace, const std::vector<EventIndex>& events) {
+  const Events& e = trace.events;
+  bool device = false, kernel = false;
+  for (const EventIndex i : events) {
+    const auto at = static_cast<std::size_t>(i);
+    device = device || isDeviceWork(e.category[at]);
+    if (e.category[at] != Category::kKernel) continue;
+    kernel = true;
+    if (e.name[at] == 0) return "names of kernels are not in the file, so communication cannot be told from compute";
+  }
+  return device && !kernel && trace.properties.contains(kNoKernelTable) ? "the file has no table of kernels" : std::string();
+}
+
 std::vector<std::vector<EventIndex>> eventsByLane(const WorkMap& map) {
   std::vector<std::vector<EventIndex>> out(map.lanes.size());
   for (std::size_t i = 0; i < map.lane.size(); ++i)

@@ -35,6 +35,12 @@ WorkMap classifyWork(const Trace& trace);
 /// Whether a kernel of this name is a communication library's.
 bool isCommunicationName(std::string_view kernel);
 
+/// Why compute and communication of these events cannot be told; "" where they can. An Nsight export may lack its table of
+/// kernels or of their names.
+std::string kernelsUnknown(const Trace& trace, const std::vector<EventIndex>& events);
+/// The property of a trace whose file has no table of kernels.
+inline constexpr const char* kNoKernelTable = "kernels.absent";
+
 /// The events of each lane. O(n).
 std::vector<std::vector<EventIndex>> eventsByLane(const WorkMap& map);
 

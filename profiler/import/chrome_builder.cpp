@@ -5,6 +5,7 @@
 
 #include "profiler/analyze/work.h"
 #include "profiler/import/copies.h"
+#include "profiler/import/decimal.h"
 #include "profiler/import/json_repair.h"
 
 namespace spscope::trace {
@@ -89,14 +90,40 @@ TrackIndex ChromeBuilder::threadOf(const ChromeEvent& event) {
   const std::int64_t pid = numberOf(event.pid, event.pid_text), tid = numberOf(event.tid, event.tid_text);
   CachedTrack& cached = tracks_[(static_cast<std::uint64_t>(pid) * 31 + static_cast<std::uint64_t>(tid)) % kTracks];
   if (!cached.known || cached.stream || cached.a != pid || cached.b != tid)
-    cached = {.a = pid, .b = tid, .stream = false, .known = true, .track = trace_.thread(0, pid, tid)};
+    cached = {.a = pid, .b = tid, .stream = false, .known = true, .track = trace_.thread(rankOf(event), pid, tid)};
   return cached.track;
 }
 
-TrackIndex ChromeBuilder::streamOf(std::int64_t device, std::int64_t context, std::int64_t stream) {
-  CachedTrack& cached = tracks_[(static_cast<std::uint64_t>(device) * 31 + static_cast<std::uint64_t>(stream) * 7 + static_cast<std::uint64_t>(context) + 128) % kTracks];
-  if (!cached.known || !cached.stream || cached.a != device || cached.b != context || cached.c != stream)
-    cached = {.a = device, .b = context, .c = stream, .stream = true, .known = true, .track = trace_.stream(0, device, context, stream)};
+/// Of an own export the process says it; any other file is one rank's.
+std::int32_t ChromeBuilder::rankOf(const ChromeEvent& event) const {
+  if (!own_) return 0;
+  const auto it = rank_of_process_.find(event.pid);
+  return it == rank_of_process_.end() ? 0 : it->second;
+}
+
+/// "rank 3 on host", "process 0": as the export names them, in front of all events.
+void ChromeBuilder::addRank(std::int64_t pid, const std::string& name) {
+  if (name == "all ranks") {
+    not_a_rank_ = pid;
+    return;
+  }
+  const auto [it, fresh] = rank_of_process_.try_emplace(pid, static_cast<std::int32_t>(rank_of_process_.size()));
+  if (!fresh) return;
+  if (static_cast<std::size_t>(it->second) == trace_.ranks.size()) {
+    trace_.ranks.emplace_back();
+    trace_.ranks.back().file = trace_.ranks[0].file;
+  }
+  Rank& rank = trace_.ranks[static_cast<std::size_t>(it->second)];
+  if (const auto on = name.find(" on "); on != std::string::npos) rank.host = name.substr(on + 4);
+  std::int64_t number = 0;
+  const std::string digits = name.substr(0, name.find(" on "));
+  if (name.starts_with("rank ") && parseScaled(std::string_view(digits).substr(5), 0, &number) == Parsed::kOk) rank.number = number;
+}
+
+TrackIndex ChromeBuilder::streamOf(std::int32_t rank, std::int64_t device, std::int64_t context, std::int64_t stream) {
+  CachedTrack& cached = tracks_[(static_cast<std::uint64_t>(device) * 31 + static_cast<std::uint64_t>(stream) * 7 + static_cast<std::uint64_t>(context) + static_cast<std::uint64_t>(rank) * 61 + 128) % kTracks];
+  if (!cached.known || !cached.stream || cached.a != device || cached.b != context || cached.c != stream || cached.rank != rank)
+    cached = {.a = device, .b = context, .c = stream, .rank = rank, .stream = true, .known = true, .track = trace_.stream(rank, device, context, stream)};
   return cached.track;
 }
 
@@ -154,13 +181,14 @@ void ChromeBuilder::addComplete(const ChromeEvent& event) {
   } else {
     out.end = event.ts + event.dur;
   }
-  Rank& rank = trace_.ranks[0];
+  const std::int32_t number = rankOf(event);
+  Rank& rank = trace_.ranks[static_cast<std::size_t>(number)];
   rank.fractional_us = rank.fractional_us || event.fractional;
   if (isDeviceWork(category)) {
-    out.track = streamOf(event.device != kUnknown ? event.device : numberOf(event.pid, event.pid_text), event.context,
+    out.track = streamOf(number, event.device != kUnknown ? event.device : numberOf(event.pid, event.pid_text), event.context,
                          event.stream != kUnknown ? event.stream : numberOf(event.tid, event.tid_text));
   } else if (event.stream >= 0) {
-    out.track = streamOf(event.device != kUnknown ? event.device : numberOf(event.pid, event.pid_text), event.context, event.stream);
+    out.track = streamOf(number, event.device != kUnknown ? event.device : numberOf(event.pid, event.pid_text), event.context, event.stream);
   } else if (category != Category::kDeviceRange) {
     out.track = threadOf(event);
   }
@@ -183,7 +211,7 @@ void ChromeBuilder::addComplete(const ChromeEvent& event) {
   }
   const EventIndex index = trace_.add(out);
   if (category == Category::kDeviceRange && event.stream < 0)
-    device_ranges_.push_back({index, {event.device != kUnknown ? event.device : event.pid, event.tid}});
+    device_ranges_.push_back({index, {event.device != kUnknown ? event.device : event.pid, event.tid, number}});
   if (event.sequence != kUnknown) {
     if (sequenced_.size() <= static_cast<std::size_t>(index)) sequenced_.resize(static_cast<std::size_t>(index) + index / 2 + 1024);
     sequenced_[static_cast<std::size_t>(index)] = true;
@@ -227,7 +255,7 @@ void ChromeBuilder::addInstant(const ChromeEvent& event) {
   Event out = common(event, Category::kInstant);
   out.track = threadOf(event);
   trace_.add(out);
-  Rank& rank = trace_.ranks[0];
+  Rank& rank = trace_.ranks[static_cast<std::size_t>(rankOf(event))];
   if (event.name == "Record Window End") rank.last_ns = std::max(rank.last_ns, event.ts);
 }
 
@@ -235,7 +263,7 @@ void ChromeBuilder::addMemory(const ChromeEvent& event) {
   if (event.bytes == kUnknown) return trace_.problems.count(Problem::kBadEvent, where(event));
   const bool device = event.device_type != 0 && event.device_id >= 0 && event.device_id <= INT32_MAX;
   trace_.memory.push_back({.time = event.ts, .bytes = event.bytes, .address = event.address, .live = event.allocated,
-                           .reserved = event.reserved, .node = event.node >= 0 ? nodeOf(event) : kNoIndex, .device = device ? static_cast<std::int32_t>(event.device_id) : -1});
+                           .reserved = event.reserved, .node = event.node >= 0 ? nodeOf(event) : kNoIndex, .rank = rankOf(event), .device = device ? static_cast<std::int32_t>(event.device_id) : -1});
 }
 
 void ChromeBuilder::addOpen(const ChromeEvent& event) {
@@ -245,7 +273,7 @@ void ChromeBuilder::addOpen(const ChromeEvent& event) {
   if (event.phase == 'B' || event.phase == 'b') {
     Event out = common(event, categoryOf(category_name));
     out.track = threadOf(event);
-    if (isDeviceWork(out.category)) out.track = streamOf(event.device != kUnknown ? event.device : event.pid, event.context, event.stream != kUnknown ? event.stream : event.tid);
+    if (isDeviceWork(out.category)) out.track = streamOf(rankOf(event), event.device != kUnknown ? event.device : event.pid, event.context, event.stream != kUnknown ? event.stream : event.tid);
     stack.push_back(trace_.add(out));
     return;
   }
@@ -271,16 +299,18 @@ void ChromeBuilder::addFlow(const ChromeEvent& event) {
 
 void ChromeBuilder::addMetadata(const ChromeEvent& event) {
   const std::int64_t pid = numberOf(event.pid, event.pid_text), tid = numberOf(event.tid, event.tid_text);
-  if (event.name == "thread_name") thread_names_[{pid, tid}] = metadataArgument(event.text);
+  if (own_ && event.name == "process_name") addRank(pid, metadataArgument(event.text));
+  else if (event.name == "thread_name") thread_names_[{pid, tid}] = metadataArgument(event.text);
   else if (event.name == "process_name") process_names_[pid] = metadataArgument(event.text);
   else if (event.name == "process_labels") process_labels_[pid] = metadataArgument(event.text);
 }
 
 void ChromeBuilder::addCounters(const ChromeEvent& event) {
+  if (own_ && event.pid == not_a_rank_) return;  // counted anew from the ranks
   std::string name;
   if (!unescape(event.name, &name)) name = event.name;
   for (const auto& [series, value] : counterValues(event.text, where(event), trace_.problems))
-    trace_.counters.push_back({.time = event.ts, .value = value, .name = trace_.strings.intern(series == name || series == "value" ? name : name + " " + series)});
+    trace_.counters.push_back({.time = event.ts, .value = value, .name = trace_.strings.intern(series == name || series == "value" ? name : name + " " + series), .rank = rankOf(event)});
 }
 
 }  // namespace spscope::trace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events of one Chrome JSON file become one rank of a Trace. What refers to other events (arrows, names of tracks,
+// Events of one Chrome JSON file become one rank of a Trace; of a file that we exported, one rank a process. What refers to other events (arrows, names of tracks,
 // collectives) waits until all are there.
 #pragma once
 
@@ -22,6 +22,8 @@ class ChromeBuilder final : public ChromeEventSink {
   void place(const char* text, std::int64_t offset) { text_ = text, offset_ = offset, repaired_ = counted_ = false; }
   /// The next event was mended and lies elsewhere; `counted`: its missing numbers are counted already.
   void placeRepaired(const char* text, std::int64_t offset, bool counted) { text_ = text, offset_ = offset, repaired_ = true, counted_ = counted; }
+  /// The file is of our own export: its processes are ranks. Before the first event.
+  void ownExport() { own_ = true; }
   void add(const ChromeEvent& event) override;
   /// After the last event.
   void finish(const ChromeHeader& header);
@@ -34,6 +36,7 @@ class ChromeBuilder final : public ChromeEventSink {
   };
   struct CachedTrack {
     std::int64_t a = 0, b = 0, c = 0;  ///< pid, tid, -1 of a thread; device, context, stream
+    std::int32_t rank = 0;
     bool stream = false, known = false;
     TrackIndex track = 0;
   };
@@ -52,7 +55,9 @@ class ChromeBuilder final : public ChromeEventSink {
   Category categoryOf(StringId category);
   std::int64_t numberOf(std::int64_t number, std::string_view text);
   TrackIndex threadOf(const ChromeEvent& event);
-  TrackIndex streamOf(std::int64_t device, std::int64_t context, std::int64_t stream);
+  std::int32_t rankOf(const ChromeEvent& event) const;
+  void addRank(std::int64_t pid, const std::string& name);
+  TrackIndex streamOf(std::int32_t rank, std::int64_t device, std::int64_t context, std::int64_t stream);
 
   void addComplete(const ChromeEvent& event);
   void addInstant(const ChromeEvent& event);
@@ -75,7 +80,7 @@ class ChromeBuilder final : public ChromeEventSink {
   Trace& trace_;
   const char* text_ = nullptr;
   std::int64_t offset_ = 0;
-  bool repaired_ = false, counted_ = false;
+  bool repaired_ = false, counted_ = false, own_ = false;
   std::string scratch_;
   std::vector<CachedName> names_;
   std::vector<CachedTrack> tracks_;
@@ -83,11 +88,13 @@ class ChromeBuilder final : public ChromeEventSink {
   std::vector<Communication> communication_;       ///< by StringId
   std::vector<bool> sequenced_;                    ///< by event: an op with a sequence number, where arrows end
   std::vector<FlowPoint> flows_;
-  std::vector<std::pair<EventIndex, std::array<std::int64_t, 2>>> device_ranges_;  ///< device, stream
+  std::vector<std::pair<EventIndex, std::array<std::int64_t, 3>>> device_ranges_;  ///< device, stream, rank
   std::vector<FoundCollective> collectives_, ranges_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::string> thread_names_;      ///< by pid, tid as threadOf numbers them
   std::map<std::int64_t, std::string> process_names_, process_labels_;
   std::map<std::int64_t, std::string> texts_;      ///< numbers that stand for pids and tids which are texts
+  std::map<std::int64_t, std::int32_t> rank_of_process_;  ///< of our own export
+  std::int64_t not_a_rank_ = kUnknown;                    ///< the process of its counters over all ranks
   std::unordered_map<std::int64_t, NodeIndex> nodes_;  ///< by id
   std::unordered_map<TrackIndex, std::vector<EventIndex>> open_;
   std::map<std::pair<StringId, std::int64_t>, std::vector<EventIndex>> open_async_;

@@ -97,9 +97,9 @@ void ChromeBuilder::placeDeviceRanges() {
     TrackIndex found = kNoIndex;
     for (std::size_t t = 0; t < trace_.tracks.size() && found == kNoIndex; ++t) {
       const Track& track = trace_.tracks[t];
-      if (track.kind == TrackKind::kStream && track.device == place[0] && track.stream == place[1]) found = static_cast<TrackIndex>(t);
+      if (track.rank == place[2] && track.kind == TrackKind::kStream && track.device == place[0] && track.stream == place[1]) found = static_cast<TrackIndex>(t);
     }
-    trace_.events.track[static_cast<std::size_t>(index)] = found != kNoIndex ? found : trace_.stream(0, place[0], kUnknown, place[1]);
+    trace_.events.track[static_cast<std::size_t>(index)] = found != kNoIndex ? found : trace_.stream(static_cast<std::int32_t>(place[2]), place[0], kUnknown, place[1]);
   }
 }
 
@@ -142,19 +142,24 @@ void ChromeBuilder::dropRepeatedIds() {
 }
 
 void ChromeBuilder::addBase(const ChromeHeader& header) {
-  Rank& rank = trace_.ranks[0];
   const std::int64_t base = header.rank.base_ns;
-  rank.number = header.rank.number, rank.world = header.rank.world;
-  rank.host = header.rank.host, rank.backend = header.rank.backend;
-  rank.base_ns = base;
+  if (trace_.ranks.size() == 1) {
+    Rank& rank = trace_.ranks[0];
+    if (header.rank.number != kUnknown || !own_) rank.number = header.rank.number;
+    if (!header.rank.host.empty()) rank.host = header.rank.host;
+    rank.world = header.rank.world, rank.backend = header.rank.backend;
+  }
+  for (Rank& rank : trace_.ranks) rank.base_ns = base;
   if (base == 0) return;
   Events& e = trace_.events;
   for (std::int64_t& t : e.start) t += base;
   for (std::int64_t& t : e.end) t += base;
   for (MemoryEvent& m : trace_.memory) m.time += base;
   for (CounterSample& c : trace_.counters) c.time += base;
-  if (rank.first_ns != kUnknown) rank.first_ns += base;
-  if (rank.last_ns != kUnknown) rank.last_ns += base;
+  for (Rank& rank : trace_.ranks) {
+    if (rank.first_ns != kUnknown) rank.first_ns += base;
+    if (rank.last_ns != kUnknown) rank.last_ns += base;
+  }
 }
 
 void ChromeBuilder::finish(const ChromeHeader& header) {

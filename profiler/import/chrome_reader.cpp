@@ -28,9 +28,12 @@ class Reader {
 
   Result<Trace> read() {
     SP_TRY(top());
-    if (!found_events_ && trace_.events.size() == 0)
-      return makeError("trace-unreadable", name_ + " is JSON without traceEvents");
+    const bool nothing = trace_.events.size() == 0 && trace_.memory.empty() && trace_.counters.empty();
+    if (!found_events_ && nothing) return makeError("trace-unreadable", name_ + " is JSON without traceEvents");
     if (source_.cutShort() && trace_.problems.countOf(Problem::kTruncated) == 0) truncated();
+    // `"traceEvents": []` says that nothing was recorded, and a file that was cut early may have been a trace.
+    if (nothing && (bare_ || trace_.problems.countOf(Problem::kBadEvent) > 0))
+      return makeError("trace-unreadable", name_ + " holds no event that can be read");
     builder_.finish(header_);
     return std::move(trace_);
   }
@@ -135,6 +138,7 @@ class Reader {
     if (end == 0) return Member::kBroken;
     if (broken_value_) return Member::kBroken;
     if (value_dropped_) trace_.problems.count(Problem::kLostMetadata, where);
+    else if (name == "spscope") builder_.ownExport(), readHeader(name, window_.text().substr(0, end), where, header_, trace_.problems);
     else readHeader(name, window_.text().substr(0, end), where, header_, trace_.problems);
     window_.drop(end);
     return Member::kField;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <map>
 #include <string_view>
 
 #include "profiler/import/byte_source.h"
@@ -37,6 +39,33 @@ Result<Trace> readText(ByteSource& source, const std::string& name, std::string_
   const auto first = head.find_first_not_of(" \n\r\t\xef\xbb\xbf");
   if (first != std::string_view::npos && head[first] != '{' && head[first] != '[') return unknown(name, head);
   return readChrome(source, name, options);
+}
+
+std::string propertyOf(const Trace& trace, const char* name) {
+  const auto it = trace.properties.find(name);
+  return it == trace.properties.end() ? std::string() : it->second;
+}
+
+/// Files of several runs, or one file twice: no figure over them would mean anything.
+Status checkOneRun(const std::vector<std::string>& paths, const std::vector<Trace>& traces) {
+  const auto clash = [](const std::string& a, const std::string& b, const std::string& why) {
+    return makeError("trace-ranks-clash", a + " and " + b + " are not the ranks of one run: " + why);
+  };
+  std::map<std::int64_t, std::size_t> file_of_rank;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      std::error_code cannot_tell;
+      if (std::filesystem::equivalent(paths[j], paths[i], cannot_tell)) return clash(paths[j], paths[i], "they are the same file");
+      const std::string a = propertyOf(traces[j], "plan_hash"), b = propertyOf(traces[i], "plan_hash");
+      if (!a.empty() && !b.empty() && a != b) return clash(paths[j], paths[i], "their plans differ (" + a + ", " + b + ")");
+    }
+    for (const Rank& rank : traces[i].ranks) {
+      if (rank.number == kUnknown) continue;
+      const auto [it, fresh] = file_of_rank.try_emplace(rank.number, i);
+      if (!fresh && it->second != i) return clash(paths[it->second], paths[i], "both hold rank " + std::to_string(rank.number));
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -76,6 +105,7 @@ Result<Trace> importTraces(const std::vector<std::string>& paths, const ImportOp
     SP_ASSIGN(Trace trace, importTrace(path, options));
     traces.push_back(std::move(trace));
   }
+  SP_TRY(checkOneRun(paths, traces));
   // Shells sort rank10 before rank2.
   const bool numbered = std::all_of(traces.begin(), traces.end(), [](const Trace& t) { return t.ranks.size() == 1 && t.ranks[0].number != kUnknown; });
   if (numbered) std::stable_sort(traces.begin(), traces.end(), [](const Trace& a, const Trace& b) { return a.ranks[0].number < b.ranks[0].number; });

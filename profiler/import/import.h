@@ -29,7 +29,8 @@ struct ImportOptions {
 Result<Trace> importTrace(const std::string& path, const ImportOptions& options = {});
 
 /// Several files: ranks of one run, in the order given (files of one rank each are sorted by their rank's number where all
-/// know it). Errors: those of importTrace, with the file named; usage where the list is empty.
+/// know it). Errors: those of importTrace, with the file named; usage where the list is empty;
+/// trace-ranks-clash where two files are one, hold the same rank, or bear different plan hashes.
 Result<Trace> importTraces(const std::vector<std::string>& paths, const ImportOptions& options = {});
 
 /// Bytes that stand for a file (a test's, a fuzzer's), of any format but SPScope's own; `name` is Rank::file.

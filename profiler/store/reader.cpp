@@ -23,6 +23,10 @@ class Reader {
   Reader(Database& in, const ProgressFn& progress, const CancelToken& cancel) : in_(in), progress_(progress), cancel_(cancel) {}
 
   Result<Trace> read() {
+    if (!in_.hasTable("SPSCOPE_META")) {  // readHead counts it; the rest stands without it
+      counted_ = false, strings_ = std::numeric_limits<std::int64_t>::max();
+      trace_.format = "spscope";
+    }
     SP_TRY(readHead());
     SP_TRY(readStrings());
     SP_TRY(readSides());
@@ -146,7 +150,7 @@ class Reader {
   Status readEvents() {
     std::int64_t rows = 0;
     SP_TRY(each("SPSCOPE_EVENTS", "count(*)", [&](Statement& s) { rows = s.integer(0); }));
-    if (rows != events_) trace_.problems.count(Problem::kTruncated, "SPSCOPE_EVENTS", std::max<std::int64_t>(1, events_ - rows));
+    if (counted_ && rows != events_) trace_.problems.count(Problem::kTruncated, "SPSCOPE_EVENTS", std::max<std::int64_t>(1, events_ - rows));
     const auto n = static_cast<std::size_t>(std::clamp<std::int64_t>(rows, 0, std::numeric_limits<EventIndex>::max()));
     total_ = rows;
     Events& e = trace_.events;
@@ -241,20 +245,24 @@ class Reader {
   Trace trace_;
   std::map<std::int64_t, StringId> ids_;
   std::vector<bool> timed_;
+  bool counted_ = true;  ///< the file says how many events and texts it has
   std::int64_t base_ = 0, events_ = 0, strings_ = 0, done_ = 0, total_ = 0;
 };
+
+/// Either table is enough: a file that lost one is still read as what it is, and not as Nsight's.
+bool isOurs(Database& in) { return in.hasTable("SPSCOPE_META") || in.hasTable("SPSCOPE_EVENTS"); }
 
 }  // namespace
 
 Result<Trace> readStore(const std::string& path, const ProgressFn& progress, const CancelToken& cancel) {
   SP_ASSIGN(Database in, Database::openToRead(path));
-  if (!in.hasTable("SPSCOPE_META")) return makeError("trace-unreadable", path + " is no trace that SPScope wrote");
+  if (!isOurs(in)) return makeError("trace-unreadable", path + " is no trace that SPScope wrote");
   return Reader(in, progress, cancel).read();
 }
 
 bool isStore(const std::string& path) {
   auto in = Database::openToRead(path);
-  return in && in->hasTable("SPSCOPE_META");
+  return in && isOurs(*in);
 }
 
 }  // namespace spscope::trace

@@ -213,6 +213,19 @@ TEST(Collectives, SayWhyWaitingCannotBeTold) {
   EXPECT_TRUE(stragglers(all).empty());
 }
 
+TEST(Collectives, OfRanksThatCannotBeOfOneRunAreNotJudged) {
+  TraceBuilder sizes;
+  const auto s0 = sizes.rank(0), s1 = sizes.rank(1);
+  sizes.collective(s0, sizes.kernel(s0, "nccl", 0, 10), "all_reduce", 1, 8, 1);
+  sizes.collective(s1, sizes.kernel(s1, "nccl", 5, 10), "all_reduce", 1, 8, 2);
+  EXPECT_EQ(matchCollectives(sizes.trace).at(0).why_not, "the ranks disagree on the size of its group");
+  TraceBuilder twice;
+  const auto a = twice.rank(0), b = twice.rank(0);
+  twice.collective(a, twice.kernel(a, "nccl", 0, 10), "all_reduce", 1, 8, 2);
+  twice.collective(b, twice.kernel(b, "nccl", 5, 10), "all_reduce", 1, 8, 2);
+  EXPECT_EQ(matchCollectives(twice.trace).at(0).why_not, "rank 0 is in the trace twice");
+}
+
 TEST(Collectives, NumbersThatWereOnlyCountedMustBeCountedAlike) {
   TraceBuilder b;
   b.rank(0, "a"), b.rank(1, "b");

@@ -275,6 +275,20 @@ TEST(Queue, CountsWhatIsLaunchedAndNotStarted) {
   EXPECT_FALSE(queues[1].length.has_value());  // no launch is known
 }
 
+TEST(Compare, OtherNumbersOfStepsAreComparedPerExecution) {
+  TraceBuilder a, b;
+  a.rank(0), b.rank(0);
+  for (int step = 0; step < 2; ++step) a.kernel(0, "gemm", 100.0 * step, 100.0 * step + 10);
+  for (int step = 0; step < 6; ++step) b.kernel(0, "gemm", 100.0 * step, 100.0 * step + 8);
+  const Comparison c = compareTraces(a.trace, b.trace);
+  ASSERT_EQ(c.changed.size(), 1u);
+  EXPECT_EQ(c.counts_differ, 1);
+  EXPECT_TRUE(c.changed[0].counts_differ);
+  EXPECT_EQ(c.changed[0].aEachNs(), 10'000);
+  EXPECT_EQ(c.changed[0].bEachNs(), 8'000);
+  EXPECT_EQ(c.changed[0].changeNs(), -2'000);  // faster, though its total is larger
+}
+
 TEST(Compare, AddedRemovedChangedSame) {
   TraceBuilder a, b;
   a.rank(0), b.rank(0);

@@ -9,11 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "profiler/analyze/breakdown.h"
 #include "profiler/analyze/hta.h"
 #include "profiler/import/import.h"
 #include "profiler/trace/lanes.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/trace_builder.h"
 
 namespace spscope::trace {
 namespace {
@@ -77,6 +79,48 @@ TEST_F(ChromeExport, RandomTracesNestOnEveryTrackAndLoseNothing) {
       if (trace.events.category[i] != Category::kInstant) wanted.emplace(trace.events.start[i], trace.events.end[i] - trace.events.start[i]);
     for (const Json& e : slices) got.emplace(base + nanoseconds(e["ts"]), nanoseconds(e["dur"]));
     EXPECT_EQ(wanted, got) << "seed " << seed;
+  }
+}
+
+// All ranks in one file come back as the ranks they were, with the figures they had.
+TEST_F(ChromeExport, RanksOfOneFileComeBackApart) {
+  for (const bool device : {true, false}) {
+    test::TraceBuilder b;
+    for (const std::int64_t number : {4, 7}) {
+      const auto r = b.rank(number, "node-" + std::to_string(number));
+      const double at = number == 4 ? 0 : 13;
+      if (device) {
+        b.call(r, 11, at, at + 2);  // the same correlation ids on both ranks
+        b.kernel(r, "gemm", at + 10, at + 60);
+        b.collective(r, b.kernel(r, "ncclDevKernel_AllReduce", at + 30, at + 90 + at, 9), "all_reduce", 1, 64, 2);
+      } else {
+        b.op(r, "aten::mm", at + 10, at + 60);
+        b.collective(r, b.host(r, Category::kCollective, "all_reduce", at + 30, at + 90 + at, 2), "all_reduce", 1, 64, 2);
+      }
+    }
+    exported(b.trace);
+    const auto back = importTrace(path("t.json"));
+    ASSERT_TRUE(back);
+    ASSERT_EQ(back->ranks.size(), 2u);
+    EXPECT_EQ(back->ranks[0].number, 4);
+    EXPECT_EQ(back->ranks[1].number, 7);
+    EXPECT_EQ(back->ranks[1].host, "node-7");
+    EXPECT_TRUE(back->counters.empty());  // "busy ranks" is no rank's
+    const auto before = breakdown(b.trace, classifyWork(b.trace)), after = breakdown(*back, classifyWork(*back));
+    ASSERT_EQ(after.size(), 2u);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(after[i].lane.rank, before[i].lane.rank);
+      EXPECT_EQ(after[i].lane.device, before[i].lane.device);
+      EXPECT_GT(after[i].communication_ns, 0);
+      EXPECT_EQ(after[i].span_ns, before[i].span_ns);
+      EXPECT_EQ(after[i].compute_ns, before[i].compute_ns);
+      EXPECT_EQ(after[i].communication_ns, before[i].communication_ns);
+      EXPECT_EQ(after[i].exposed_communication_ns, before[i].exposed_communication_ns);
+      EXPECT_EQ(after[i].overlap, before[i].overlap);
+    }
+    EXPECT_NE(after[0].communication_ns, after[1].communication_ns);
+    ASSERT_EQ(back->collectives.size(), 2u);
+    EXPECT_EQ(back->collectives[0].rank + back->collectives[1].rank, 1);
   }
 }
 

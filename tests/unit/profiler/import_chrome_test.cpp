@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kineto's JSON, event by event: times, tracks, arguments, collectives, memory, arrows.
+#include "profiler/import/merge.h"
 #include "tests/unit/profiler/import_support.h"
 
 namespace spscope::trace {
@@ -330,11 +331,39 @@ TEST(ImportChrome, SeveralFilesAreRanksOfOneRun) {
   EXPECT_EQ(both->launches[static_cast<std::size_t>(eventNamed(*both, "volta_scudnn_128x64").detail)].registers, 128);
   EXPECT_EQ(both->copies[static_cast<std::size_t>(eventNamed(*both, "Memcpy DtoH (Device -> Pageable)").detail)].copy_kind, 2);
   EXPECT_EQ(both->collectives.size(), 3u);
-  const auto reversed = importTraces({dataFile("kineto_nccl.json"), dataFile("kineto_nccl.json")});
+  std::vector<Trace> same;
+  for (int i = 0; i < 2; ++i) same.push_back(std::move(*importTrace(dataFile("kineto_nccl.json"))));
+  const auto reversed = mergeTraces(std::move(same));
   ASSERT_TRUE(reversed);
   EXPECT_EQ(reversed->collectives[3].rank, 1);
   EXPECT_EQ(reversed->flows[1].from, reversed->flows[0].from + 20);
   EXPECT_EQ(importTraces({}).error().code, "usage");
+}
+
+TEST(ImportChrome, FilesOfTwoRunsOrOneFileTwiceAreRefused) {
+  const auto twice = importTraces({dataFile("kineto_nccl.json"), dataFile("kineto_nccl.json")});
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().code, "trace-ranks-clash");
+  EXPECT_EQ(twice.error().outcome, readText("[]").error().outcome);  // unusable input, as any file that is no trace
+
+  const auto folder = std::filesystem::path(testing::TempDir()) / "spscope_clash";
+  std::filesystem::create_directories(folder);
+  const auto file = [&](const std::string& name, int rank, const std::string& plan) {
+    const std::string path = (folder / name).string();
+    std::ofstream(path) << R"({"distributedInfo":{"rank":)" << rank << R"(,"world_size":2},"spscope":{"plan_hash":")" << plan
+                        << R"("},"traceEvents":[{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":2}]})";
+    return path;
+  };
+  const std::string first = file("a.json", 0, "p"), same_rank = file("b.json", 0, "p"), other_plan = file("c.json", 1, "q"), second = file("d.json", 1, "p");
+  EXPECT_TRUE(importTraces({first, second}));
+  for (const std::string& wrong : {same_rank, other_plan}) {
+    const auto refused = importTraces({first, wrong});
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_EQ(refused.error().code, "trace-ranks-clash");
+    EXPECT_NE(refused.error().message.find("a.json"), std::string::npos);
+    EXPECT_NE(refused.error().message.find(std::filesystem::path(wrong).filename().string()), std::string::npos);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

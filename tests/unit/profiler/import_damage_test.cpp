@@ -201,7 +201,10 @@ TEST(ImportDamage, WhatIsNoTraceIsRefusedWithAHint) {
   EXPECT_EQ(importTrace("/no/such/file.json").error().code, "file-missing");
   EXPECT_EQ(importTrace(SPSCOPE_SOURCE_DIR).error().code, "file-is-folder");
   EXPECT_TRUE(readText("{\"traceEvents\": []}"));  // empty is a trace
-  EXPECT_TRUE(readText("[]"));
+  // Nothing in these says that they are traces.
+  EXPECT_EQ(refused("[]"), "trace-unreadable");
+  EXPECT_EQ(refused("{\"traceEvents\": {}}"), "trace-unreadable");
+  EXPECT_EQ(refused("{\"traceEvents\": [{\"name\": 1}, {\"ph\": \"X\"}]}"), "trace-unreadable");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nsight Systems' SQLite: the schemas of 2023.4 and 2026.1 (their columns, in statements), drift of tables and columns,
 // ranks, and rows that no one should trust.
+#include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/hta.h"
 #include "profiler/store/sqlite.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/profiler/import_support.h"
@@ -129,6 +131,22 @@ TEST_F(ImportNsys, TR_38_an_absent_table_is_a_partial_report) {
   EXPECT_EQ(countOf(t, Category::kRange), 0);
   EXPECT_EQ(t.problems.countOf(Problem::kMissingTable), 1);
   EXPECT_EQ(t.problems.all().at(Problem::kMissingTable).first, "NVTX_EVENTS");
+}
+
+TEST_F(ImportNsys, WithoutKernelsOrTheirNamesFiguresAreAbsentNotZero) {
+  const auto rows = [](const Trace& t) { return breakdown(t, classifyWork(t)); };
+  ASSERT_TRUE(rows(made(schema("3_7"))).at(0).absent.empty());
+  for (const char* table : {"CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"}) {
+    const Trace t = made(schema("3_7") + "DROP TABLE " + table + ";");
+    const Breakdown row = rows(t).at(0);
+    EXPECT_NE(row.absent.find(table == std::string("StringIds") ? "names of kernels" : "no table of kernels"), std::string::npos) << row.absent;
+    EXPECT_EQ(row.compute_ns, kUnknown);
+    EXPECT_EQ(row.communication_ns, kUnknown);
+    const HtaRank hta = htaBreakdown(t).at(0);
+    EXPECT_EQ(hta.absent, row.absent);
+    EXPECT_EQ(hta.compute_us, kUnknown);
+    EXPECT_GT(t.problems.countOf(Problem::kMissingTable), 0);
+  }
 }
 
 TEST_F(ImportNsys, TR_39_null_stays_unknown) {

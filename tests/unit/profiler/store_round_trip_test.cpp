@@ -218,6 +218,18 @@ TEST_F(Store, BytesThatAreDamagedCostRowsNotTheFile) {
   }
 }
 
+TEST_F(Store, WithoutItsHeadATraceIsReadAndTheLossCounted) {
+  const Trace trace = RandomTrace(3).make(200);
+  ASSERT_TRUE(writeStore(trace, path()));
+  change("DROP TABLE SPSCOPE_META");
+  EXPECT_TRUE(isStore(path()));
+  const auto back = readStore(path());
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->events.start, trace.events.start);
+  EXPECT_EQ(back->ranks.size(), trace.ranks.size());
+  EXPECT_GT(back->problems.countOf(Problem::kMissingTable), trace.problems.countOf(Problem::kMissingTable));
+}
+
 TEST_F(Store, WhatIsNoStoreIsRefused) {
   std::ofstream(path()) << "{\"traceEvents\": []}";
   EXPECT_FALSE(isStore(path()));
