@@ -169,13 +169,33 @@ void Workspace::openTraces(const std::vector<std::string>& paths) {
     auto out = attempt<Document>([&](DiagnosticSink&) { return openTraceDocument(paths, context.progress, context.cancel); });
     return [this, out] {
       trace_error_ = out->error;
-      if (out->value) trace_ = *out->value;
+      if (out->value) {
+        trace_ = *out->value;
+        // Its number means another event now.
+        if (Selection s = selection(); s.event >= 0) s.event = -1, select(s);
+      }
       if (out->error) logError("trace", *out->error);
       tell(Topic::kTrace);
     };
   });
 }
 
+void Workspace::openTracesBeside(const std::vector<std::string>& paths) {
+  jobs_.submit("beside", [this, paths](const JobContext& context) -> std::function<void()> {
+    using Document = std::shared_ptr<const TraceDocument>;
+    auto out = attempt<Document>([&](DiagnosticSink&) { return openTraceDocument(paths, context.progress, context.cancel); });
+    return [this, out] {
+      if (out->value) beside_ = *out->value;
+      if (out->error) logError("trace", *out->error);
+      tell(Topic::kTrace);
+    };
+  });
+}
+void Workspace::closeTraceBeside() {
+  jobs_.cancel("beside");
+  beside_.reset();
+  tell(Topic::kTrace);
+}
 void Workspace::closeTrace() {
   jobs_.cancel("trace");
   trace_.reset();

@@ -63,6 +63,9 @@ class Workspace {
   /// A model, a stage saved by compile --stages, or a trace: told by its content.
   void open(const std::string& path);
   void openTraces(const std::vector<std::string>& paths);
+  /// A second one to compare the first with; one lane of work, "beside". Topic::kTrace.
+  void openTracesBeside(const std::vector<std::string>& paths);
+  void closeTraceBeside();
   void closeTrace();
   /// Names and values of the command's flags without dashes ("sp", "4"); see settings_model.h for the list and what is legal.
   /// Recompiles when something was compiled before. Error usage: no such setting, no such value (with the legal ones).
@@ -90,6 +93,7 @@ class Workspace {
   const std::optional<Error>& verifyError() const { return verify_error_; }
   const RunProgress& runProgress() const { return run_; }
   std::shared_ptr<const TraceDocument> trace() const { return trace_; }
+  std::shared_ptr<const TraceDocument> traceBeside() const { return beside_; }  ///< null: none
   const std::optional<Error>& traceError() const { return trace_error_; }
   const std::vector<LogEntry>& logEntries() const { return log_; }
   const Selection& selection() const { return history_.current(); }
@@ -122,7 +126,7 @@ class Workspace {
   std::shared_ptr<const session::Model> model_;
   std::shared_ptr<const session::CompileOutcome> compiled_;
   std::shared_ptr<const session::VerifyOutcome> verified_;
-  std::shared_ptr<const TraceDocument> trace_;
+  std::shared_ptr<const TraceDocument> trace_, beside_;
   std::optional<Error> open_error_, compile_error_, verify_error_, trace_error_;
   RunProgress run_;
   std::vector<Stage> stages_;

@@ -70,6 +70,9 @@ std::pair<std::size_t, std::size_t> EventRow::between(std::int64_t begin, std::i
 void EventRow::draw(const Viewport& view, std::vector<RowSpan>& out) const {
   const auto [first, last] = visible(view);
   const std::size_t begin = out.size();
+  // As Viewport::xOf, with what it divides by at hand.
+  const auto xOf = [start = view.start_ns, times = 1 / view.ns_per_px](std::int64_t ns) { return (static_cast<double>(ns) - start) * times; };
+  const double fourths = 4 / view.ns_per_px;
   // The pixel that is being gathered.
   struct {
     int x = -1;
@@ -81,9 +84,9 @@ void EventRow::draw(const Viewport& view, std::vector<RowSpan>& out) const {
   int covered = 0;  // pixels left of this one are drawn
   const auto flush = [&] {
     if (cell.count == 0) return;
-    const auto density = static_cast<std::uint8_t>(std::clamp(static_cast<int>(cell.busy / view.ns_per_px * 4 + 0.999), 1, 4));
+    const auto density = static_cast<std::uint8_t>(std::clamp(static_cast<int>(cell.busy * fourths + 0.999), 1, 4));
     RowSpan* before = out.size() > begin ? &out.back() : nullptr;
-    if (before && before->x1 == cell.x && before->gathered && before->paint == cell.paint && before->density == density) {
+    if (before && before->x1 == cell.x && before->gathered && before->paint == cell.paint && (isHatched(cell.paint) || std::abs(before->density - density) <= 1)) {
       if (cell.longest > end_[static_cast<std::size_t>(before->item)] - start_[static_cast<std::size_t>(before->item)]) before->item = cell.item;
       ++before->x1, before->count += cell.count;
     } else {
@@ -109,17 +112,18 @@ void EventRow::draw(const Viewport& view, std::vector<RowSpan>& out) const {
     std::size_t level = 0, span = 1;
     while (level < levels_.size() && i % (span * kFanOut) == 0 && i + span * kFanOut <= last) {
       const Block& b = levels_[level][i / (span * kFanOut)];
-      if (view.xOf(static_cast<double>(b.end)) > std::floor(view.xOf(static_cast<double>(b.start))) + 1) break;
+      // Cut towards 0: what begins left of the view is seen from its first pixel on.
+      if (xOf(b.end) > static_cast<double>(static_cast<std::int64_t>(xOf(b.start))) + 1) break;
       ++level, span *= kFanOut;
     }
     if (level > 0) {
       const Block& b = levels_[level - 1][i / span];
-      gather(static_cast<int>(std::floor(view.xOf(static_cast<double>(b.start)))), b.busy, b.longest, b.paint, span);
+      gather(static_cast<int>(xOf(b.start)), b.busy, b.longest, b.paint, span);
       i += span;
       continue;
     }
-    const double from = view.xOf(static_cast<double>(start_[i])), to = view.xOf(static_cast<double>(end_[i]));
-    const int x0 = static_cast<int>(std::max(0.0, std::floor(from)));
+    const double from = xOf(start_[i]), to = xOf(end_[i]);
+    const int x0 = static_cast<int>(std::max(0.0, from));
     const int x1 = static_cast<int>(std::min<double>(view.width_px, std::ceil(to)));
     if (x1 <= x0 + 1) {
       gather(x0, end_[i] - start_[i], static_cast<std::int32_t>(i), paint_[i], 1);

@@ -271,6 +271,23 @@ void TimelineModel::choose(Chosen chosen) {
   changed();
 }
 
+void TimelineModel::chooseNode(std::int64_t node, std::int64_t rank) {
+  if (chosen_.node == node) return;
+  choose({.source = 0, .event = kNoIndex, .node = node});
+  EventIndex best = kNoIndex;
+  std::pair<bool, std::int64_t> most{false, -1};
+  for (const RowMarks& marks : chosen_marks_) {
+    if (marks.source != 0) continue;
+    const TimelineIndex& index = *shown_[0].index;
+    const Rank& of = index.trace().ranks[static_cast<std::size_t>(index.tracks()[static_cast<std::size_t>(marks.track)].rank)];
+    for (std::size_t i = 0; i < marks.events.size(); ++i) {
+      const std::pair<bool, std::int64_t> here{of.number == rank, marks.events.end(i) - marks.events.start(i)};
+      if (here > most) most = here, best = marks.events.id(i);
+    }
+  }
+  if (best != kNoIndex && !boxOf(0, best)) reveal(0, best);
+}
+
 void TimelineModel::reveal(int source, EventIndex event) {
   if (source >= static_cast<int>(shown_.size()) || event < 0) return;
   const TimelineIndex& index = *shown_[static_cast<std::size_t>(source)].index;

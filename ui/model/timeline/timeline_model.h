@@ -57,7 +57,8 @@ struct Scene {
   std::vector<Text> labels;       ///< on events
   std::vector<Mark> above;        ///< borders of what is chosen, found, followed; measure, box
   std::vector<Mark> gutter;
-  std::vector<Text> texts;        ///< axis and names
+  std::vector<Text> axis;         ///< times
+  std::vector<Text> texts;        ///< names of tracks, below the axis
   std::int64_t events = 0;        ///< that are represented
   std::array<bool, kPaints> paints{};  ///< which occur: the legend
   void clear();
@@ -73,6 +74,7 @@ struct PanelRow {
 struct Panel {
   std::vector<PanelRow> rows;
   std::vector<HistogramBin> histogram;
+  std::string low, high;          ///< ends of its axis
   bool empty() const { return rows.empty(); }
 };
 
@@ -120,6 +122,9 @@ class TimelineModel {
   /// An event brings its node along. Not moved to; see reveal().
   void choose(Chosen chosen);
   const Chosen& chosen() const { return chosen_; }
+  /// A node of the graph, as GraphNode::id has it: brings the longest of its events into sight, of the rank of this number
+  /// where that has one.
+  void chooseNode(std::int64_t node, std::int64_t rank);
   /// Brings an event into sight; zooms only where it would be narrower than a few pixels, or wider than the view.
   void reveal(int source, trace::EventIndex event);
   void measure(double begin_ns, double end_ns);

@@ -108,6 +108,7 @@ void TimelineModel::fillPanel() const {
   row("least / most", whole(all.durations.min) + " / " + whole(all.durations.max));
   if (all.durations.deviation) row("deviation", whole(*all.durations.deviation));
   panel_.histogram = all.histogram;
+  panel_.low = whole(all.durations.min), panel_.high = whole(all.durations.max);
   const std::int32_t followed = index.collectiveOf(chosen_.event);
   if (followed < 0) return;
   const MatchedCollective& m = index.collectives()[static_cast<std::size_t>(followed)];

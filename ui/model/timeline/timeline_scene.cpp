@@ -52,7 +52,7 @@ std::string axisText(double ns, double step) {
 }  // namespace
 
 void Scene::clear() {
-  below.clear(), quads.clear(), labels.clear(), above.clear(), gutter.clear(), texts.clear();
+  below.clear(), quads.clear(), labels.clear(), above.clear(), gutter.clear(), axis.clear(), texts.clear();
   events = 0, paints.fill(false);
 }
 
@@ -217,12 +217,12 @@ void TimelineModel::drawAxis(Scene& out) const {
     out.below.push_back({{x, top, x, bottom}, Ink::kGrid, Mark::kLine});
     if (x + 88 * scale_ > left + view_.width_px) continue;
     const std::string text = k == 0 && base == 0 ? "0" : axisText(k * step, step);
-    out.texts.push_back({x + static_cast<float>(4 * scale_), static_cast<float>(4 * scale_), static_cast<float>(88 * scale_), base > 0 ? "+" + text : text, Ink::kFaint, true});
+    out.axis.push_back({x + static_cast<float>(4 * scale_), static_cast<float>(4 * scale_), static_cast<float>(88 * scale_), base > 0 ? "+" + text : text, Ink::kFaint, true});
   }
   out.gutter.push_back({{0, top, left, bottom}, Ink::kBackground, Mark::kFill});
   out.gutter.push_back({{left - 1, 0, left - 1, bottom}, Ink::kGrid, Mark::kLine});
   out.gutter.push_back({{0, top - 1, left + static_cast<float>(view_.width_px), top - 1}, Ink::kGrid, Mark::kLine});
-  if (base > 0) out.texts.push_back({static_cast<float>(8 * scale_), static_cast<float>(4 * scale_), left, "from " + axisText(base, step * 1000), Ink::kFaint, true});
+  if (base > 0) out.axis.push_back({static_cast<float>(8 * scale_), static_cast<float>(4 * scale_), left, "from " + axisText(base, step * 1000), Ink::kFaint, true});
 }
 
 }  // namespace spscope::ui
