@@ -38,6 +38,7 @@ constexpr std::int64_t kStartNs = 60'000 * kMs;
 /// A rank that makes no progress for this share of its deadline is spoken of.
 constexpr int kNoticeShare = 4;
 constexpr std::int64_t kNoticeNs = 5000 * kMs;  ///< but not before
+constexpr std::int64_t kTellRanksNs = 100 * kMs;
 
 struct Rank {
   RankRecord record;
@@ -90,11 +91,13 @@ class Supervisor {
   void tellAll(std::int64_t now);
   void signalAll(int signal);
   void stopInTime(std::int64_t now);
+  void tellRanks(std::int64_t now) const;
 
   const LaunchSpec& spec_;
   const OnRankMessage& on_message_;
   std::vector<Rank> ranks_;
   std::int64_t started_ns_ = 0;
+  std::int64_t ranks_told_ns_ = 0;  ///< when on_ranks was called last
   bool cancelled_ = false;
   std::int64_t failed_ns_ = 0;  ///< when the first failure, of whichever kind, was noticed; 0: none
   std::int64_t told_ns_ = 0;    ///< when the ranks were asked to stop
@@ -141,7 +144,22 @@ void Supervisor::run() {
     }
     noticeFailure();
     stopInTime(now);
+    if (spec_.on_ranks && now - ranks_told_ns_ >= kTellRanksNs) {
+      ranks_told_ns_ = now;
+      tellRanks(now);
+    }
   }
+  if (spec_.on_ranks) tellRanks(monotonicNs());
+}
+
+void Supervisor::tellRanks(std::int64_t now) const {
+  std::vector<RankRecord> records;
+  for (const Rank& r : ranks_) {
+    RankRecord& record = records.emplace_back(r.record);
+    if (!record.ended) record.last = r.state.snapshot();
+    record.silent_ns = record.ended || record.last.heartbeat_ns == 0 ? 0 : std::max<std::int64_t>(0, now - record.last.heartbeat_ns);
+  }
+  spec_.on_ranks(records);
 }
 
 void Supervisor::waitForNews() {

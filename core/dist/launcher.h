@@ -34,6 +34,9 @@ struct LaunchSpec {
   std::chrono::milliseconds cancel_grace{1500};
   CancelToken cancel;
   bool keep_directory = false;       ///< also after a good run; after a failure its logs always stay
+  /// Told where every rank is, at most ten times a second and once at the end, on the thread that called launch(). Of each
+  /// record rank, last, silent_ns, done, ended, exit_code and signal are as they are then.
+  std::function<void(const std::vector<RankRecord>&)> on_ranks;
 };
 
 /// Called on the thread that called launch(), in the order in which one rank sent them.

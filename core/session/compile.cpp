@@ -67,9 +67,14 @@ CompileFigures figuresOf(const passes::Compiled& compiled, const passes::Setting
                          const ir::OpServices& services) {
   CompileFigures out;
   const ir::Graph* graph = nullptr;
-  for (const auto& program : compiled.programs) {
-    passes::MemoryCurve curve = passes::predictMemory(*program, passes::livenessOptions(settings, &services));
-    if (!graph || curve.peak > out.memory.peak) graph = program.get(), out.memory = std::move(curve);
+  passes::LivenessOptions options = passes::livenessOptions(settings, &services);
+  options.by_class = true;
+  for (std::size_t i = 0; i < compiled.programs.size(); ++i) {
+    passes::MemoryCurve curve = passes::predictMemory(*compiled.programs[i], options);
+    if (graph && curve.peak <= out.memory.peak) continue;
+    graph = compiled.programs[i].get();
+    out.program = static_cast<int>(i);
+    out.memory = std::move(curve);
   }
   if (!graph) return out;
   out.collectives = passes::collectiveTotals(*graph);
@@ -139,6 +144,7 @@ Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, c
   if (compiled.failure) {
     Error e = *compiled.failure;
     if (!compiled.reproducer.empty()) e.notes.push_back("reproduced by " + compiled.reproducer);
+    if (what.partial != nullptr) *what.partial = std::move(compiled);
     return e;
   }
   // Stage 0 is the file as it was imported, so that each stage can be compared with where it all began.

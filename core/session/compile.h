@@ -21,7 +21,8 @@ struct CompileFigures {
   std::vector<GatherNote> gathers;
   std::int64_t saved_tensors = 0, saved_bytes = 0;
   std::int64_t recomputed_nodes = 0, recomputed_collectives = 0, recomputed_attention = 0, recomputed_matmul = 0;
-  passes::MemoryCurve memory;
+  passes::MemoryCurve memory;  ///< with classes
+  int program = -1;            ///< index into Compiled::programs: the class that these figures are of; -1: none
   std::string peak_node, peak_source;
   std::vector<std::pair<std::string, std::int64_t>> largest_values;  ///< node, bytes on one rank; at most 10
 };
@@ -39,6 +40,7 @@ struct CompileRequest {
   int only_rank = -1;          ///< compile the class of one rank only
   bool keep_graphs = true;     ///< keep every stage's graph
   std::string reproducer_dir;  ///< where a failing pass leaves its file
+  passes::Compiled* partial = nullptr;  ///< where a pipeline that fails leaves what it had: stages, the failed pass
 };
 
 /// The pipeline's failure is an error of this request. Errors of legality have outcome kRefused.

@@ -58,6 +58,16 @@ dist::Message warningMessage(const Diagnostic& d) {
   return {"warning", {{"code", d.code}, {"message", d.message}, {"node", d.node}, {"source", d.source}, {"remedy", d.remedy}}};
 }
 
+std::vector<RankStatus> statusOf(const std::vector<dist::RankRecord>& records) {
+  std::vector<RankStatus> out;
+  for (const dist::RankRecord& r : records) {
+    RankStatus s{r.rank, r.last.phase, r.last.step, r.last.node, r.last.collective, r.last.sequence, r.last.inside_collective, r.silent_ns, r.ended, {}};
+    if (r.ended) s.end = r.done && r.exit_code == 0 ? "done" : r.asked_to_stop ? "stopped" : dist::describeEnd(r);
+    out.push_back(std::move(s));
+  }
+  return out;
+}
+
 /// Ranks as processes of our own.
 Status runHere(const RunRequest& what, const Request& request, const OnStep& on_step, RunOutcome& out) {
   std::set<std::string> said;
@@ -72,6 +82,7 @@ Status runHere(const RunRequest& what, const Request& request, const OnStep& on_
   // A rank that saves on its way out needs the time to do so.
   if (!what.save_to.empty()) spec.cancel_grace = std::chrono::milliseconds(60'000);
   spec.cancel = request.cancel;
+  if (what.on_ranks) spec.on_ranks = [&](const std::vector<dist::RankRecord>& records) { what.on_ranks(statusOf(records)); };
   out.peak_bytes.assign(static_cast<std::size_t>(spec.ranks), 0);
   out.comm_ns = out.exposed_comm_ns = out.step_peak_bytes = out.peak_bytes;
   out.last_loss.assign(out.peak_bytes.size(), 0.0);

@@ -13,6 +13,21 @@
 
 namespace spscope::session {
 
+/// Where a rank process is, as its launcher sees it.
+struct RankStatus {
+  int rank = 0;
+  std::string phase;                ///< "starting", "compile", "step" ..., as the rank names it
+  std::int64_t step = -1;           ///< -1: none yet
+  std::string node;                 ///< that began last
+  std::string collective;           ///< that began last; "" before the first
+  std::int64_t sequence = 0;        ///< its number
+  bool inside_collective = false;   ///< it has not ended
+  std::int64_t silent_ns = 0;       ///< since its last sign of life
+  bool ended = false;
+  std::string end;                  ///< how: "done", "killed by signal 9 (SIGKILL)"
+};
+using OnRanks = std::function<void(const std::vector<RankStatus>&)>;
+
 struct RunRequest {
   OpenRequest open;                ///< the ranks open the model again; a stage must have been resolved to its model
   passes::Settings settings;
@@ -29,6 +44,7 @@ struct RunRequest {
   bool allow_replicated = false;   ///< run even where nothing could be sharded
   ProfileRequest profile;          ///< what is recorded of it; file "": nothing
   std::string program;             ///< the headless program to start as ranks; "": this one
+  OnRanks on_ranks;                ///< ranks as processes: told at most ten times a second, on the thread of run(); may be empty
 };
 
 struct StepLine {

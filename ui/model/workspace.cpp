@@ -146,6 +146,7 @@ void Workspace::opened(std::shared_ptr<const session::Model> model, bool same_fi
   model_ = std::move(model);
   settings_.compile.sequence_marks = settings_.open.sequence_marks;
   compiled_.reset();
+  failed_ = {};
   compile_error_.reset();
   verified_.reset();
   verify_error_.reset();
@@ -179,7 +180,6 @@ void Workspace::openTraces(const std::vector<std::string>& paths) {
     };
   });
 }
-
 void Workspace::openTracesBeside(const std::vector<std::string>& paths) {
   jobs_.submit("beside", [this, paths](const JobContext& context) -> std::function<void()> {
     using Document = std::shared_ptr<const TraceDocument>;
@@ -196,6 +196,7 @@ void Workspace::closeTraceBeside() {
   beside_.reset();
   tell(Topic::kTrace);
 }
+
 void Workspace::closeTrace() {
   jobs_.cancel("trace");
   trace_.reset();
@@ -225,13 +226,16 @@ Status Workspace::set(const std::string& name, const std::string& value) {
 void Workspace::compile() {
   if (!model_) return;
   jobs_.submit("compile", [this, model = model_, settings = settings_.compile](const JobContext& context) -> std::function<void()> {
+    auto partial = std::make_shared<passes::Compiled>();
     auto out = attempt<session::CompileOutcome>([&](DiagnosticSink& sink) {
       session::CompileRequest what;
       what.settings = settings;
+      what.partial = partial.get();
       return session::compile(*model, what, requestOf(context, sink));
     });
-    return [this, out] {
+    return [this, out, partial] {
       logAll("compile", out->diagnostics);
+      failed_ = std::move(*partial);
       compile_error_ = out->error;
       verified_.reset();
       verify_error_.reset();
@@ -250,9 +254,14 @@ void Workspace::rebuildStages() {
   const std::string shown = stage_ < static_cast<int>(stages_.size()) ? stages_[static_cast<std::size_t>(stage_)].name : "";
   const std::string compared = compared_ >= 0 && compared_ < static_cast<int>(stages_.size()) ? stages_[static_cast<std::size_t>(compared_)].name : "";
   stages_.clear();
+  const auto add = [&](const passes::StageRecord& record) {
+    if (record.name == "import" && !stages_.empty()) stages_.front().record = &record;
+    else stages_.push_back({record.name, record.graph, &record});
+  };
   if (model_) stages_.push_back({"import", model_->graph, nullptr});
   if (compiled_)
-    for (const passes::StageRecord& record : compiled_->compiled.stages) stages_.push_back({record.name, record.graph, &record});
+    for (const passes::StageRecord& record : compiled_->compiled.stages) add(record);
+  for (const passes::StageRecord& record : failed_.stages) add(record);
   stage_ = 0;
   compared_ = -1;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
@@ -274,6 +283,14 @@ void Workspace::showStage(int stage) {
 void Workspace::compareWith(int stage) {
   if (stage < -1 || stage >= static_cast<int>(stages_.size()) || stage == compared_) return;
   compared_ = stage;
+  tell(Topic::kStage);
+}
+
+void Workspace::showStages(int stage, int compared) {
+  const int count = static_cast<int>(stages_.size());
+  if (stage < 0 || stage >= count || compared < -1 || compared >= count || (stage == stage_ && compared == compared_)) return;
+  stage_ = stage;
+  compared_ = compared;
   tell(Topic::kStage);
 }
 
@@ -304,6 +321,7 @@ void Workspace::run() {
   what.open = settings_.open;
   what.settings = settings_.compile;
   what.data = settings_.data;
+  what.on_ranks = [this](const std::vector<session::RankStatus>& ranks) { reportRanks(ranks); };
   run_ = {};
   run_.running = true;
   tell(Topic::kRun);
@@ -333,6 +351,14 @@ void Workspace::reportStep(const session::StepLine& line) {
   jobs_.post([this, line] {
     if (!run_.running) return;
     run_.steps.push_back(line);
+    tell(Topic::kRun);
+  });
+}
+
+void Workspace::reportRanks(const std::vector<session::RankStatus>& ranks) {
+  jobs_.post([this, ranks] {
+    if (!run_.running) return;
+    run_.ranks = ranks;
     tell(Topic::kRun);
   });
 }

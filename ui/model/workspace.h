@@ -44,6 +44,7 @@ struct WorkspaceSettings {
 struct RunProgress {
   bool running = false, cancelled = false;
   std::vector<session::StepLine> steps;
+  std::vector<session::RankStatus> ranks;              ///< of processes: where each is; empty before they start, and for virtual ranks
   std::shared_ptr<const session::RunOutcome> outcome;  ///< at its end
   std::optional<Error> error;                          ///< refused, or failed (outcome then holds what is known)
   std::string trace_path;                              ///< the profile that it wrote
@@ -78,6 +79,8 @@ class Workspace {
   /// The stage that is shown, and the one that it is compared with (-1: none). Indices into stages().
   void showStage(int stage);
   void compareWith(int stage);
+  /// Both at once: the views look once.
+  void showStages(int stage, int compared);
   void select(const Selection& selection);
   void back();
   void forward();
@@ -89,6 +92,8 @@ class Workspace {
   const std::optional<Error>& openError() const { return open_error_; }
   std::shared_ptr<const session::CompileOutcome> compiled() const { return compiled_; }
   const std::optional<Error>& compileError() const { return compile_error_; }
+  /// The pass that failed; "" where none did: compileError() then refused the settings before any pass.
+  const std::string& failedPass() const { return failed_.failed_pass; }
   std::shared_ptr<const session::VerifyOutcome> verified() const { return verified_; }
   const std::optional<Error>& verifyError() const { return verify_error_; }
   const RunProgress& runProgress() const { return run_; }
@@ -100,12 +105,15 @@ class Workspace {
   const SelectionHistory& history() const { return history_; }
   const JobProgress& progress() const { return progress_; }
   const JobQueue& jobs() const { return jobs_; }
+  /// For view-models with work of their own, in lanes of their own names. What a job posts must not rely on its view-model.
+  JobQueue& lanes() { return jobs_; }
 
-  /// Stages in order, "import" first (the opened graph); empty before a model is open.
+  /// Stages in order, "import" first (the opened graph); empty before a model is open. Of a pipeline that failed: those
+  /// that succeeded.
   struct Stage {
     std::string name;
     std::shared_ptr<const ir::Graph> graph;
-    const passes::StageRecord* record = nullptr;  ///< null: import. Lives as long as compiled().
+    const passes::StageRecord* record = nullptr;  ///< null: import before a compilation. Valid until stages() change.
   };
   const std::vector<Stage>& stages() const { return stages_; }
   int stage() const { return stage_; }
@@ -120,11 +128,13 @@ class Workspace {
   void opened(std::shared_ptr<const session::Model> model, bool same_file);
   void reopen();
   void reportStep(const session::StepLine& line);  ///< from the run's thread
+  void reportRanks(const std::vector<session::RankStatus>& ranks);  ///< from the run's thread
   void rebuildStages();
 
   WorkspaceSettings settings_;
   std::shared_ptr<const session::Model> model_;
   std::shared_ptr<const session::CompileOutcome> compiled_;
+  passes::Compiled failed_;  ///< what a failed pipeline left
   std::shared_ptr<const session::VerifyOutcome> verified_;
   std::shared_ptr<const TraceDocument> trace_, beside_;
   std::optional<Error> open_error_, compile_error_, verify_error_, trace_error_;
