@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -103,6 +104,41 @@ int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc
   return report.fail(error);
 }
 
+/// Files that a command writes must be none that it reads, and no two of them the same. The message, or nothing.
+std::string overwrites(int argc, char** argv) {
+  namespace fs = std::filesystem;
+  static constexpr std::string_view kWritten[] = {"--json", "--report", "--profile", "--grads", "--junit", "--markdown", "-o", "--output"};
+  std::vector<std::pair<std::string, std::string>> written;  // flag, path
+  std::vector<std::string> read;
+  for (int i = 2; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::string flag = word.substr(0, word.find('='));
+    const bool output = std::find(std::begin(kWritten), std::end(kWritten), flag) != std::end(kWritten);
+    const std::string path = word.size() > flag.size() ? word.substr(flag.size() + 1) : output && i + 1 < argc ? argv[++i] : word;
+    if (output) {
+      if (path != "-") written.emplace_back(flag, path);
+    } else {
+      read.push_back(path);
+    }
+  }
+  const auto same = [](const std::string& a, const std::string& b) {
+    std::error_code failed;
+    if (fs::exists(a, failed) && fs::exists(b, failed)) return fs::is_regular_file(a, failed) && fs::equivalent(a, b, failed);
+    return fs::absolute(a, failed).lexically_normal() == fs::absolute(b, failed).lexically_normal();
+  };
+  for (std::size_t w = 0; w < written.size(); ++w) {
+    for (const std::string& path : read) {
+      std::error_code failed;
+      if (fs::is_regular_file(path, failed) && same(path, written[w].second))
+        return written[w].first + " " + written[w].second + " would overwrite a file that the command reads";
+    }
+    for (std::size_t other = 0; other < w; ++other)
+      if (same(written[w].second, written[other].second))
+        return written[w].first + " and " + written[other].first + " name one file: " + written[w].second;
+  }
+  return {};
+}
+
 /// The command as it can be typed again.
 std::string commandLine(int argc, char** argv) {
   std::vector<std::string> words{"spscope"};
@@ -166,6 +202,11 @@ int run(int argc, char** argv) {
   report.setOutputs(common.json, common.page);
   const std::optional<int> rank = launchedRankIn(argc, argv);
   if (rank) report.setRank(*rank);
+  if (const std::string clash = overwrites(argc, argv); !clash.empty()) {
+    report.setCommand(app.get_subcommands().front()->get_name());
+    if (clash.find("--json") != std::string::npos || clash.find("--report") != std::string::npos) report.setOutputs({}, {});
+    return report.fail(makeError("usage", clash, Outcome::kUsage));
+  }
   log::Level level = log::Level::kWarning;
   if (!log::parseLevel(common.log_level, &level))
     return report.fail(makeError("usage", "--log-level " + common.log_level + " is none of debug, info, warning, error, off", Outcome::kUsage));

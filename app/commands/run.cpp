@@ -51,7 +51,7 @@ class Run : public Command {
     command.add_option("--timeout", run_.timeout_seconds, "deadline of every collective, in seconds")->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
     command.add_flag("--allow-replicated", run_.allow_replicated, "run even where nothing can be sharded");
     command.option_defaults()->group("Profile");
-    command.add_option("--profile", run_.profile.file, "record some steps into this trace (Nsight's schema; read it with spscope trace)")->type_name("TRACE");
+    profile_given_ = command.add_option("--profile", run_.profile.file, "record some steps into this trace (Nsight's schema; read it with spscope trace)")->type_name("TRACE");
     command.add_option("--profile-steps", profile_steps_, "which steps, from A to before B, counted from 0 (default: three after one warm-up)")->type_name("A:B");
     command.add_option("--profile-ranks", profile_ranks_, "which ranks (default: all)")->type_name("0,2-3");
     command.add_option("--profile-cap", profile_cap_mib_, "most that a rank records, in MiB; what comes later is counted")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))->capture_default_str()->type_name("MIB");
@@ -90,6 +90,11 @@ class Run : public Command {
         sink.warn("loss-not-finite", strf("the loss of step %lld is %g", static_cast<long long>(line.step), line.loss));
         break;
       }
+    if (outcome.profile_error && !outcome.cancelled) {  // what was asked for is not there
+      Error lost = *outcome.profile_error;
+      lost.outcome = Outcome::kNo;
+      return lost;
+    }
     if (!outcome.cancelled) return 0;
     Error error = makeError("cancelled", strf("stopped after %zu of %lld steps", outcome.steps.size(), static_cast<long long>(run_.steps)), Outcome::kNo);
     if (!outcome.saved_to.empty()) error.remedy = "What was done is saved: go on with --resume " + outcome.saved_to + ".";
@@ -109,8 +114,8 @@ class Run : public Command {
   Status settleProfile() {
     session::ProfileRequest& profile = run_.profile;
     if (profile.file.empty()) {
-      if (profile_steps_.empty() && profile_ranks_.empty()) return {};
-      return makeError("usage", "--profile-steps and --profile-ranks need --profile TRACE", Outcome::kUsage);
+      if (profile_steps_.empty() && profile_ranks_.empty() && !profile_given_->count()) return {};
+      return makeError("usage", "a profile needs the name of its file: --profile TRACE", Outcome::kUsage);
     }
     profile.cap_bytes = profile_cap_mib_ << 20;
     if (!profile_steps_.empty()) SP_TRY(session::parseProfileSteps(profile_steps_, profile));
@@ -194,6 +199,7 @@ class Run : public Command {
   DataFlags data_;
   session::RunRequest run_;
   std::string profile_steps_, profile_ranks_;
+  CLI::Option* profile_given_ = nullptr;
   bool nsys_ = false;
   std::int64_t profile_cap_mib_ = 256;
 };

@@ -2,7 +2,10 @@
 #include "core/session/profile.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <unordered_map>
@@ -20,8 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string spoolFolder(const std::string& file) { return file + ".ranks"; }
-std::string spoolFile(const std::string& file, int rank) { return spoolFolder(file) + "/rank" + std::to_string(rank); }
+std::string spoolFile(const ProfileRequest& what, int rank) { return what.spools + "/rank" + std::to_string(rank); }
 
 bool readInt(std::string_view text, std::int64_t& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
@@ -206,8 +208,8 @@ Result<std::unique_ptr<RankProfile>> RankProfile::start(const ProfileRequest& wh
   Impl& impl = *out->impl_;
   impl.what = what;
   std::error_code ignored;
-  fs::create_directory(spoolFolder(what.file), ignored);  // on this host; where it exists, that is fine
-  SP_ASSIGN(impl.recorder, trace::HostRecorder::create(spoolFile(what.file, rank), {.rank = rank, .world = world, .backend = backend, .properties = {}, .groups = {{"sp", settings.sp}}},
+  fs::create_directory(what.spools, ignored);  // on this host; where it exists, that is fine
+  SP_ASSIGN(impl.recorder, trace::HostRecorder::create(spoolFile(what, rank), {.rank = rank, .world = world, .backend = backend, .properties = {}, .groups = {{"sp", settings.sp}}},
                                                        nodeTable(graph, settings), what.cap_bytes));
   if (settings.device == "cuda") {
     if (auto device = trace::startDeviceSource(impl.recorder->spool()); device)
@@ -249,15 +251,17 @@ Status RankProfile::finish() {
 
 void dropProfile(const ProfileRequest& what) {
   std::error_code ignored;
-  if (!what.file.empty()) fs::remove_all(spoolFolder(what.file), ignored);
+  if (!what.spools.empty()) fs::remove_all(what.spools, ignored);
 }
 
-Status prepareProfile(const ProfileRequest& what) {
+Status prepareProfile(ProfileRequest& what) {
   std::error_code failed;
   if (fs::is_directory(what.file, failed)) return makeError("file-is-folder", what.file + " is a folder, not a place for a trace");
-  fs::remove_all(spoolFolder(what.file), failed);
-  if (!fs::create_directory(spoolFolder(what.file), failed) || failed)
-    return makeError("file-unwritable", spoolFolder(what.file) + ": " + failed.message());
+  // A name of its own: two runs may write the same trace, and nobody's folder is in the way.
+  std::string folder = what.file + ".ranks-XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr)
+    return makeError("file-unwritable", what.file + ": no recording can be kept beside it: " + std::strerror(errno));
+  what.spools = folder;
   return {};
 }
 
@@ -269,12 +273,12 @@ Result<ProfileSummary> mergeProfile(const ProfileRequest& what, int world, const
   for (int rank = 0; rank < world; ++rank) {
     if (!what.of(rank)) continue;
     std::error_code ignored;
-    if (fs::exists(spoolFile(what.file, rank), ignored))
-      files.push_back(spoolFile(what.file, rank));
+    if (fs::exists(spoolFile(what, rank), ignored))
+      files.push_back(spoolFile(what, rank));
     else
       out.missing.push_back(rank);
   }
-  if (files.empty()) return makeError("file-unreadable", "no rank left a recording in " + spoolFolder(what.file), Outcome::kRunFailed);
+  if (files.empty()) return makeError("file-unreadable", "no rank left a recording in " + what.spools, Outcome::kRunFailed);
   request.report("write profile", 0, 0);
   SP_ASSIGN(trace::Trace trace, trace::readSpools(files, request.cancel));
   for (const auto& [key, value] : properties) trace.properties[key] = value;
@@ -283,7 +287,7 @@ Result<ProfileSummary> mergeProfile(const ProfileRequest& what, int world, const
   out.ranks = static_cast<std::int64_t>(trace.ranks.size());
   for (const trace::Rank& r : trace.ranks) out.dropped += r.dropped;
   std::error_code ignored;
-  fs::remove_all(spoolFolder(what.file), ignored);
+  fs::remove_all(what.spools, ignored);
   return out;
 }
 

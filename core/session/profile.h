@@ -19,6 +19,7 @@ struct ProfileRequest {
   std::int64_t last = 4;          ///< warm-up
   std::vector<int> ranks;         ///< which; empty: all
   std::int64_t cap_bytes = 256 << 20;  ///< of records, per rank; beyond it they are dropped and counted
+  std::string spools;             ///< folder of the ranks' recordings, made by prepareProfile; the same on all ranks
   bool of(int rank) const;
 };
 
@@ -61,8 +62,9 @@ class RankProfile {
 /// Removes what prepareProfile made: of a run that was refused.
 void dropProfile(const ProfileRequest& what);
 
-/// Makes the folder of the spools, empty. Errors: file-unwritable, file-is-folder (the trace's path is one).
-Status prepareProfile(const ProfileRequest& what);
+/// Makes a new folder for the recordings, beside the trace, and notes it in `what`. Errors: file-unwritable, file-is-folder (the
+/// trace's path is one).
+Status prepareProfile(ProfileRequest& what);
 
 struct ProfileSummary {
   std::int64_t events = 0, dropped = 0, ranks = 0;

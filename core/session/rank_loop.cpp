@@ -179,9 +179,14 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     return {};
   };
   const std::unique_ptr<exec::ExecutionObserver> nvtx = nvtxObserver();
+  ProfileRequest recorded = what.profile;
+  if (!recorded.file.empty()) {  // in an existing launch only rank 0 knows the folder that it made
+    SP_ASSIGN(const auto folders, group->allGatherText(recorded.spools));
+    recorded.spools = folders.front();
+  }
   std::unique_ptr<RankProfile> profile;
-  if (what.profile.of(rank)) {
-    SP_ASSIGN(profile, RankProfile::start(what.profile, rank, size, place.transport, *graph, what.settings, request.diagnostics));
+  if (recorded.of(rank)) {
+    SP_ASSIGN(profile, RankProfile::start(recorded, rank, size, place.transport, *graph, what.settings, request.diagnostics));
   }
   if (!what.profile.file.empty()) {  // an instant that all ranks share: for ranks that are on different clocks
     SP_TRY(group->barrier());

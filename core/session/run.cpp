@@ -142,7 +142,7 @@ void writeProfile(const RunRequest& what, const Request& request, RunOutcome& ou
 }
 
 /// This process is one rank of an existing launch.
-Result<RunOutcome> runLaunched(const RunRequest& what, const Request& request, const OnStep& on_step) {
+Result<RunOutcome> runLaunched(RunRequest what, const Request& request, const OnStep& on_step) {
   SP_ASSIGN(const dist::LaunchedRank at, dist::launchedRank());
   SP_TRY(dist::checkWorld(what.settings.sp, what.settings.dp, at.size));
   log::setRank(at.rank);
@@ -186,7 +186,8 @@ Result<RunOutcome> runLaunched(const RunRequest& what, const Request& request, c
 
 }  // namespace
 
-Result<RunOutcome> run(const RunRequest& what, const Request& request, const OnStep& on_step) {
+Result<RunOutcome> run(const RunRequest& asked, const Request& request, const OnStep& on_step) {
+  RunRequest what = asked;
   SP_TRY(checkTransport(what.ranks));
   if (what.launched) return runLaunched(what, request, on_step);
   RunOutcome out;

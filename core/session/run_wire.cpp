@@ -49,7 +49,7 @@ dist::Message toMessage(const RunRequest& w) {
       {"seed_weights", w.data.seed_weights ? std::to_string(*w.data.seed_weights) : ""},
       {"ranks", w.ranks}, {"steps", std::to_string(w.steps)}, {"lr", formatDouble(w.lr)}, {"clip", formatDouble(w.clip)},
       {"grads_to", w.grads_to}, {"replicated", w.allow_replicated ? "1" : ""}, {"save_to", w.save_to}, {"resume", w.resume}, {"timeout", formatDouble(w.timeout_seconds)},
-      {"profile", w.profile.file}, {"profile_first", std::to_string(w.profile.first)}, {"profile_last", std::to_string(w.profile.last)},
+      {"profile", w.profile.file}, {"profile_spools", w.profile.spools}, {"profile_first", std::to_string(w.profile.first)}, {"profile_last", std::to_string(w.profile.last)},
       {"profile_cap", std::to_string(w.profile.cap_bytes)}, {"profile_ranks", join(ranksText(w.profile.ranks), "\n")}}};
   return m;
 }
@@ -90,6 +90,7 @@ Result<RunRequest> runRequestFrom(const std::string& text) {
   w.resume = m.at("resume");
   w.timeout_seconds = toDouble(m.at("timeout"));
   w.profile.file = m.at("profile");
+  w.profile.spools = m.at("profile_spools");
   w.profile.first = toInt(m.at("profile_first"));
   w.profile.last = toInt(m.at("profile_last"));
   w.profile.cap_bytes = toInt(m.at("profile_cap"));

@@ -18,6 +18,9 @@ Error unwritable(const std::string& path, const std::string& why) {
 }
 }  // namespace
 
+// By process: two that write the same file must not write into each other's.
+NewFile::NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp-" + std::to_string(::getpid())) {}
+
 Result<NewFile> NewFile::at(const std::string& path) {
   std::error_code failed;
   const fs::file_status what = fs::status(path, failed);

@@ -24,7 +24,7 @@ class NewFile {
   Status commit();
 
  private:
-  explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {}
+  explicit NewFile(std::string path);
   std::string path_, temporary_;
 };
 

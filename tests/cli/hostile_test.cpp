@@ -45,6 +45,33 @@ class HostileTest : public ::testing::Test {
   testing::TempFolder tmp_;
 };
 
+TEST_F(HostileTest, NoOutputTakesThePlaceOfAnInputOrOfAnotherOutput) {
+  fs::copy(sample(), at("m.pt2"));
+  const auto before = fs::file_size(at("m.pt2"));
+  EXPECT_EQ(shell("\\$S run \\$T/m.pt2 --steps 1 --profile \\$T/m.pt2").code, 2);
+  EXPECT_EQ(shell("cd \\$T && \\$S compile m.pt2 --json ./m.pt2").code, 2);
+  EXPECT_EQ(shell("\\$S verify \\$T/m.pt2 --grads=\\$T/./m.pt2").code, 2);
+  EXPECT_EQ(fs::file_size(at("m.pt2")), before);
+  EXPECT_EQ(shell("cd \\$T && \\$S run m.pt2 --steps 1 --profile x --json x").code, 2);
+  EXPECT_FALSE(fs::exists(at("x")));
+  EXPECT_EQ(shell("\\$S explain usage --json \\$T/out.json > \\$T/text").code, 0);
+}
+
+TEST_F(HostileTest, AProfileThatCannotBeWrittenIsANoAndLeavesOthersAlone) {
+  fs::create_directory(at("t.ranks"));
+  std::ofstream(at("t.ranks/mine")) << "kept";
+  const std::string small = std::string("\\$S run ") + SPSCOPE_SOURCE_DIR + "/tests/data/zoo/nanogpt.pt2 --ranks virtual --steps 2 --profile ";
+  EXPECT_EQ(shell(small + "\\$T/t > /dev/null").code, 0);
+  EXPECT_TRUE(fs::exists(at("t")));
+  EXPECT_TRUE(fs::exists(at("t.ranks/mine"))) << "a folder of the user's";
+  for (const auto& entry : fs::directory_iterator(tmp_.path())) EXPECT_FALSE(entry.path().filename().string().starts_with("t.ranks-")) << entry.path();
+  EXPECT_EQ(shell(small + "\\$T/none/t > /dev/null").code, 3);
+  EXPECT_EQ(shell(small + "'' > /dev/null").code, 2);
+  // Two at once into one file: both are whole, the last one stays.
+  EXPECT_EQ(shell("(" + small + "\\$T/two > /dev/null; echo \\$? > \\$T/first) & " + small + "\\$T/two > /dev/null; second=\\$?; wait; test \\$second -eq 0 && grep -qx 0 \\$T/first").code, 0);
+  EXPECT_EQ(shell("\\$S trace info \\$T/two > /dev/null").code, 0);
+}
+
 TEST_F(HostileTest, JsonGoesIntoAPipeAndThroughALinkWithoutReplacingThem) {
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
   const Answer piped = shell("(\\$S explain usage --json \\$T/pipe >/dev/null &) ; timeout 20 cat \\$T/pipe");
