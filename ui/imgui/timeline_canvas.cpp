@@ -31,6 +31,10 @@ void TimelineCanvas::refreshColours() {
   for (int p = 0; p < kPaints; ++p) {
     const Shade shade = shadeOf(static_cast<Paint>(p));
     const Color full = theme.mix(theme.color(shade.first), theme.color(shade.second), shade.share);
+    constexpr Color kPale{255, 255, 255}, kDeep{0x12, 0x14, 0x18};
+    const Color under = isHatched(static_cast<Paint>(p)) ? theme.mix(ground, full, 0.6) : full;
+    const Color text = contrast(kPale, under) > contrast(kDeep, under) ? kPale : kDeep;
+    on_paint_[static_cast<std::size_t>(p)] = IM_COL32(text.r, text.g, text.b, 255);
     for (int d = 0; d <= 4; ++d) {
       const Color c = theme.mix(ground, full, 0.28 + 0.18 * d);  // even the palest is seen
       paint_[static_cast<std::size_t>(p)][static_cast<std::size_t>(d)] = IM_COL32(c.r, c.g, c.b, 255);
@@ -198,7 +202,7 @@ void TimelineCanvas::drawScene(float y, float width, float height) {
       float x = t.x;
       if (t.right) x += std::max(0.0f, t.width - font->CalcTextSizeA(size, 1e9f, 0, t.text.c_str()).x);
       const ImVec4 room(t.x, t.y + y - size, t.x + t.width, t.y + y + 2 * size);
-      list.AddText(font, size, ImVec2(std::round(x), std::round(t.y + y)), ink_[static_cast<std::size_t>(t.ink)], t.text.c_str(), nullptr, 0, &room);
+      list.AddText(font, size, ImVec2(std::round(x), std::round(t.y + y)), t.on_event ? on_paint_[static_cast<std::size_t>(t.paint)] : ink_[static_cast<std::size_t>(t.ink)], t.text.c_str(), nullptr, 0, &room);
     }
   };
   list.PushClipRect(ImVec2(0, y), ImVec2(width, y + height), true);

@@ -42,6 +42,7 @@ class TimelineCanvas {
   Scene scene_;
   std::array<std::array<unsigned, 5>, kPaints> paint_{};
   std::array<unsigned, kInks> ink_{};
+  std::array<unsigned, kPaints> on_paint_{};  ///< text on a rectangle
   std::array<char, 200> search_{};
   bool focus_search_ = false, searching_ = false;
 };

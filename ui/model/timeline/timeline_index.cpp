@@ -106,7 +106,7 @@ void TimelineIndex::addOverlap(std::int32_t rank, const std::vector<Breakdown>& 
     }
     const Intervals hidden = difference(unionOf(std::move(all)), row.exposed_communication);
     TimelineTrack track;
-    track.shows = TrackShows::kOverlap, track.rank = rank, track.name = "communication";
+    track.shows = TrackShows::kOverlap, track.rank = rank, track.name = "overlap";
     track.rows.resize(1);
     std::size_t a = 0, b = 0;
     for (std::int32_t id = 0; a < hidden.size() || b < row.exposed_communication.size(); ++id) {

@@ -48,7 +48,8 @@ struct Text {
   std::string text;
   Ink ink = Ink::kText;
   bool small = false, right = false;  ///< right: ends at x + width
-  bool on_event = false;
+  bool on_event = false;          ///< on a rectangle of this paint: the ink is what can be read there
+  Paint paint = Paint::kOther;
 };
 /// In the order in which it is drawn.
 struct Scene {

@@ -159,7 +159,7 @@ void TimelineModel::drawTrack(const PlacedTrack& at, Scene& out, std::vector<Row
       const auto event = static_cast<std::size_t>(events.id(static_cast<std::size_t>(s.item)));
       std::string text = cut(index.trace().strings.text(index.trace().events.name[event]), room);
       if (!text.empty())
-        out.labels.push_back({quad.box.x0 + static_cast<float>(4 * scale_), row.y0, quad.box.x1 - quad.box.x0 - static_cast<float>(6 * scale_), std::move(text), Ink::kText, true, false, true});
+        out.labels.push_back({quad.box.x0 + static_cast<float>(4 * scale_), row.y0, quad.box.x1 - quad.box.x0 - static_cast<float>(6 * scale_), std::move(text), Ink::kText, true, false, true, s.paint});
     }
     if (track.waiting.empty() || track.waiting[static_cast<std::size_t>(r)].size() == 0) continue;
     spans.clear();
