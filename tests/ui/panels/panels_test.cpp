@@ -134,9 +134,9 @@ TEST_F(PanelsTest, TheInspectorsLinksSelect) {
   auto* text = panel.findChild<QTextBrowser*>();
   EXPECT_TRUE(text->toPlainText().contains(QStringLiteral("all")));
   // A link of the page: its last section lists who reads it.
-  Q_EMIT text->anchorClicked(QUrl(QStringLiteral("8:0")));
+  Q_EMIT text->anchorClicked(QUrl(QStringLiteral("row/8/0")));
   EXPECT_NE(workspace.selection().node, s.node);
-  Q_EMIT text->anchorClicked(QUrl(QStringLiteral("99:99")));
+  Q_EMIT text->anchorClicked(QUrl(QStringLiteral("row/99/99")));
 }
 
 TEST_F(PanelsTest, AClickOnTheMemoryPeakSelectsItsNode) {
