@@ -89,8 +89,10 @@ class PanelsTest : public testing::Test {
       for (int y = 0; y < image.height() && !painted; ++y)
         for (int x = 0; x < image.width() && !painted; ++x) painted = image.pixel(x, y) != image.pixel(0, 0);
       EXPECT_TRUE(painted) << name;
-      const QColor corner = image.pixelColor(0, image.height() - 1);
-      EXPECT_EQ(corner.lightness() < 128, dark) << name << ": a surface that does not follow the theme";
+      std::int64_t follow = 0;
+      for (int y = 0; y < image.height(); ++y)
+        for (int x = 0; x < image.width(); ++x) follow += (image.pixelColor(x, y).lightness() < 128) == dark;
+      EXPECT_GT(follow, std::int64_t{image.width()} * image.height() * 6 / 10) << name << ": a surface that does not follow the theme";
       if (const char* folder = std::getenv("SPSCOPE_PICTURES")) image.save(QString::fromStdString(std::string(folder) + "/" + name + (dark ? "-dark.png" : "-light.png")));
     }
     applyTheme(app, Theme(true));

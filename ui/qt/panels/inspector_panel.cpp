@@ -134,9 +134,8 @@ void InspectorPanel::fill() {
   open_->setVisible(page.source.has_value());
   if (page.source) open_->setToolTip(toQt(page.source->path + ":" + std::to_string(page.source->line)));
   text_->document()->setDocumentMargin(0);
-  QPalette p = text_->palette();
-  p.setColor(QPalette::Base, tone(Tone::kPanel));
-  text_->setPalette(p);
+  // A palette of its own would outlive the theme under a style sheet.
+  text_->setStyleSheet(QStringLiteral("QTextBrowser { background: %1; }").arg(tone(Tone::kPanel).name()));
   text_->setHtml(htmlOf(page));
 }
 
