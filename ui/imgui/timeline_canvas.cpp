@@ -6,6 +6,7 @@
 #include <QEvent>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace spscope::ui {
 namespace {
@@ -176,7 +177,7 @@ void TimelineCanvas::plot(float y, float width, float height) {
 }
 
 void TimelineCanvas::drawScene(float y, float width, float height) {
-  model_.scene(scene_);
+  if (std::exchange(scene_version_, model_.version()) != model_.version()) model_.scene(scene_);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const auto gutter = static_cast<float>(model_.gutterWidth()), axis = static_cast<float>(model_.axisHeight());
   const auto b = static_cast<float>(std::max(1.0, std::floor(core_.scale())));
@@ -224,7 +225,7 @@ void TimelineCanvas::drawScene(float y, float width, float height) {
   for (const Quad& q : scene_.quads) {
     if (!isHatched(q.paint)) continue;
     for (float x = std::max(q.box.x0, gutter); x < std::min(q.box.x1, width);) {
-      const float phase = std::fmod(x, static_cast<float>(ImguiCore::kHatchPeriod));
+      const auto phase = static_cast<float>(static_cast<int>(x) % ImguiCore::kHatchPeriod);
       const float to = std::min({q.box.x1, width, x + static_cast<float>(ImguiCore::kHatchWidth) - phase});
       const float high = std::min(q.box.y1 - q.box.y0, static_cast<float>(ImguiCore::kHatchHeight));
       list.PrimReserve(6, 4);

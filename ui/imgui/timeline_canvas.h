@@ -40,6 +40,7 @@ class TimelineCanvas {
   ImguiCore& core_;
   TimelineModel& model_;
   Scene scene_;
+  std::uint64_t scene_version_ = 0;  ///< of the model, when the scene was made
   std::array<std::array<unsigned, 5>, kPaints> paint_{};
   std::array<unsigned, kInks> ink_{};
   std::array<unsigned, kPaints> on_paint_{};  ///< text on a rectangle
