@@ -145,6 +145,7 @@ void TimelineModel::drawTrack(const PlacedTrack& at, Scene& out, std::vector<Row
     spans.clear();
     const EventRow& events = track.rows[static_cast<std::size_t>(r)];
     events.draw(view_, spans);
+    const bool shaded = !track.waiting.empty() && track.waiting[static_cast<std::size_t>(r)].size() > 0;  // text is on stripes
     for (std::size_t i = 0; i < spans.size(); ++i) {
       const RowSpan& s = spans[i];
       out.events += track.shows == TrackShows::kEvents ? s.count : 0;
@@ -159,9 +160,9 @@ void TimelineModel::drawTrack(const PlacedTrack& at, Scene& out, std::vector<Row
       const auto event = static_cast<std::size_t>(events.id(static_cast<std::size_t>(s.item)));
       std::string text = cut(index.trace().strings.text(index.trace().events.name[event]), room);
       if (!text.empty())
-        out.labels.push_back({quad.box.x0 + static_cast<float>(4 * scale_), row.y0, quad.box.x1 - quad.box.x0 - static_cast<float>(6 * scale_), std::move(text), Ink::kText, true, false, true, s.paint});
+        out.labels.push_back({quad.box.x0 + static_cast<float>(4 * scale_), row.y0, quad.box.x1 - quad.box.x0 - static_cast<float>(6 * scale_), std::move(text), Ink::kText, true, false, true, shaded ? Paint::kWaiting : s.paint});
     }
-    if (track.waiting.empty() || track.waiting[static_cast<std::size_t>(r)].size() == 0) continue;
+    if (!shaded) continue;
     spans.clear();
     track.waiting[static_cast<std::size_t>(r)].draw(view_, spans);
     // The upper part stays in the colour of what waits.
