@@ -28,8 +28,12 @@ Selection valueSelection(const ir::Value& value) {
   return s;
 }
 
+/// The planner places the forward; what the backward is captured into has local shapes only.
+bool placed(const ir::Value& v) { return !v.factors.empty() || v.shape.empty() || !v.placement.isReplicated(); }
+
 /// "sharded: dimension 1, the sequence, blocks [32, 32]".
 std::string placementText(const ir::Value& v) {
+  if (!placed(v)) return "not recorded: plan-sequence places the forward, this came with the backward";
   if (v.placement.isReplicated()) return "replicated: equal on every rank";
   if (v.placement.isPartial()) return "partial sum: the true value is the sum over the ranks";
   std::string what = strf("sharded: dimension %d", v.placement.dim);
@@ -138,11 +142,11 @@ InspectorSection placementSection(const InspectorScope& scope, const ir::Node& n
     return out;
   }
   for (const ir::ValueId id : node.outputs)
-    if (id != ir::kNone) out.rows.push_back({node.outputs.size() > 1 ? "%" + scope.graph->value(id).name : "result", placementText(scope.graph->value(id)), false, {}});
+    if (id != ir::kNone) out.rows.push_back({node.outputs.size() > 1 ? strf("result %d", scope.graph->value(id).output_index) : "result", placementText(scope.graph->value(id)), false, {}});
   std::vector<std::string> operands;
   ir::forEachUse(node, [&](const ir::Use& use) {
     const ir::Value& v = scope.graph->value(use.value);
-    operands.push_back("%" + v.name + (v.placement.isReplicated() ? " replicated" : v.placement.isPartial() ? " partial" : strf(" sharded on %d", v.placement.dim)));
+    operands.push_back("%" + v.name + (!placed(v) ? " not recorded" : v.placement.isReplicated() ? " replicated" : v.placement.isPartial() ? " partial" : strf(" sharded on %d", v.placement.dim)));
   });
   // Rules are one per op, and what they see are the placements of the operands.
   if (!operands.empty()) {

@@ -92,6 +92,18 @@ TEST_F(InspectorTest, SaysWhyAValueIsKeptInTheWordsOfThePolicy) {
   EXPECT_GT(looked, 3);
 }
 
+TEST_F(InspectorTest, ABackwardValueWithoutAPlacementIsNotCalledReplicated) {
+  compileModel();
+  showStage("build-joint");
+  const auto graph = workspace.graph();
+  const ir::NodeId id = find([&](const ir::Node& n) {
+    return n.phase == ir::Phase::kBackward && !n.outputs.empty() && n.outputs[0] != ir::kNone && !graph->value(n.outputs[0]).shape.empty() && graph->value(n.outputs[0]).factors.empty();
+  });
+  selectNode(id);
+  const std::string placement = textOf(inspect(workspace, nullptr), "Placement");
+  EXPECT_NE(placement.find("result: not recorded"), std::string::npos) << placement;
+}
+
 TEST_F(InspectorTest, FollowsANodeBackToTheFile) {
   compileModel();
   workspace.showStage(static_cast<int>(workspace.stages().size()) - 1);
