@@ -11,6 +11,8 @@ packages=(g++ cmake ninja-build ccache python3-venv
 
 # What the fuzzers need besides: 45 MB, some seconds.
 fuzzPackages=(clang libclang-rt-dev)
+# What the window needs besides, with a font and a screen for its tests: 250 MB.
+uiPackages=(pkg-config qt6-base-dev libqt6opengl6-dev libimgui-dev libgl1-mesa-dri fonts-dejavu-core xvfb xauth)
 # What ./run bench needs besides.
 benchPackages=(libbenchmark-dev)
 
@@ -152,9 +154,11 @@ setUp() {
 
 # --- build ----------------------------------------------------------------------------------------------------------
 configure() {
-  local preset=$1 torch stamp=build/$1/.configured wanted
+  local preset=$1 torch stamp=build/$1/.configured wanted qt
   torch=$(torchFolder)
-  wanted="$PWD $ui ${bench:-OFF} $torch $(hashOf CMakePresets.json)"
+  # Qt that was installed since is looked for again.
+  qt=$(compgen -G '/usr/lib*/cmake/Qt6' || compgen -G '/usr/lib/*/cmake/Qt6' || true)
+  wanted="$PWD $ui ${bench:-OFF} $torch ${qt%%$'\n'*} $(hashOf CMakePresets.json)"
   [ -e "build/$preset/build.ninja" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
   # A tree that was moved or copied: CMake refuses a cache made elsewhere.
   grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "build/$preset/CMakeCache.txt" || rm -rf "build/$preset"

@@ -37,6 +37,7 @@ std::unique_ptr<Command> makeVerify();
 std::unique_ptr<Command> makeRun();
 std::unique_ptr<Command> makeTrace();
 std::unique_ptr<Command> makeDiff();
+std::unique_ptr<Command> makeGui();
 std::unique_ptr<Command> makeDoctor();
 std::unique_ptr<Command> makeExplain();
 std::unique_ptr<Command> makeHelp();

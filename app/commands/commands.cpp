@@ -11,6 +11,7 @@ std::vector<std::unique_ptr<Command>> allCommands() {
   out.push_back(makeRun());
   out.push_back(makeTrace());
   out.push_back(makeDiff());
+  out.push_back(makeGui());
   out.push_back(makeDoctor());
   out.push_back(makeExplain());
   out.push_back(makeHelp());

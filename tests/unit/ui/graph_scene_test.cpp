@@ -54,7 +54,7 @@ class Transformer {
   }
 };
 
-std::set<std::string> titles(const Scene& scene) {
+std::set<std::string> titles(const GraphDrawing& scene) {
   std::set<std::string> out;
   for (const SceneBox& b : scene.boxes) out.insert(b.title);
   return out;
@@ -114,7 +114,7 @@ TEST(GraphScene, OpensAndClosesModules) {
 TEST(GraphScene, BoxesDoNotOverlapUnlessTheyNest) {
   const Transformer t(4);
   GraphScene scene(makeGraphSource(share(t.graph)), 9);
-  const Scene& s = scene.scene();
+  const GraphDrawing& s = scene.scene();
   const auto inside = [](const Rect& a, const Rect& b) { return a.x >= b.x && a.right() <= b.right() && a.y >= b.y && a.bottom() <= b.bottom(); };
   for (std::size_t i = 0; i < s.boxes.size(); ++i)
     for (std::size_t j = i + 1; j < s.boxes.size(); ++j) {
@@ -162,7 +162,7 @@ TEST(GraphScene, AStageComparedWithAnotherShowsWhatWasAddedRemovedAndChanged) {
 
   GraphScene scene(makeGraphSource(share(std::move(after)), before), 9);
   scene.reveal(t.sdpa[1]);
-  const Scene& s = scene.scene();
+  const GraphDrawing& s = scene.scene();
   const auto box = [&](NodeId n) -> const SceneBox& { return s.boxes[static_cast<std::size_t>(scene.boxOf(n))]; };
   EXPECT_EQ(box(a2a).change, Change::kAdded);
   EXPECT_EQ(box(t.sdpa[1]).change, Change::kChanged);

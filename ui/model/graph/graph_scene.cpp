@@ -174,7 +174,7 @@ void GraphScene::place(ModuleIndex module, Point origin, int depth) {
   }
 }
 
-const Scene& GraphScene::scene() {
+const GraphDrawing& GraphScene::scene() {
   if (!dirty_) return scene_;
   dirty_ = false;
   const ModuleTree& tree = *source_->tree;
@@ -305,7 +305,7 @@ std::int32_t GraphScene::boxOf(ir::NodeId node) {
 }
 
 std::int32_t GraphScene::boxAt(Point place) {
-  const Scene& s = scene();
+  const GraphDrawing& s = scene();
   for (std::size_t i = s.boxes.size(); i-- > 0;)
     if (s.boxes[i].rect.contains(place)) return static_cast<std::int32_t>(i);
   return -1;

@@ -43,7 +43,7 @@ struct SceneEdge {
   std::vector<std::int32_t> links;   ///< into GraphSource::links: the values it carries
 };
 
-struct Scene {
+struct GraphDrawing {
   std::vector<SceneBox> boxes;  ///< frames before what is inside them
   std::vector<SceneEdge> edges;
   Size size;
@@ -55,8 +55,9 @@ class GraphScene {
   explicit GraphScene(std::shared_ptr<const GraphSource> source, int depth = 1);
 
   const GraphSource& source() const { return *source_; }
+  std::shared_ptr<const GraphSource> sourceRef() const { return source_; }
   /// Lays out what has changed. The reference is valid until the next change.
-  const Scene& scene();
+  const GraphDrawing& scene();
   bool isOpen(ModuleIndex module) const { return open_.count(module) != 0; }
   void setOpen(ModuleIndex module, bool open);
   void openAll(ModuleIndex below, int depth);
@@ -95,7 +96,7 @@ class GraphScene {
   std::unordered_set<ModuleIndex> open_;
   std::unordered_map<ModuleIndex, Inside> inside_;
   std::vector<std::vector<std::int32_t>> own_nodes_;      ///< by module: indices into source nodes
-  Scene scene_;
+  GraphDrawing scene_;
   std::vector<std::int32_t> box_of_node_, box_of_module_; ///< by source node, by module
   bool dirty_ = true;
 };

@@ -76,9 +76,21 @@ class Maker {
       out_.nodes.push_back(std::move(n));
     }
     for (const ir::NodeId id : out_.diff.removed) addRemovedLinks(before, id);
+    countChanges();
   }
 
  private:
+  void countChanges() {
+    out_.changes.assign(out_.tree->modules().size(), {});
+    for (const SourceNode& n : out_.nodes) {
+      if (n.change == Change::kNone) continue;
+      for (ModuleIndex m = n.module; m >= 0; m = out_.tree->at(m).parent) {
+        GraphSource::Changes& c = out_.changes[static_cast<std::size_t>(m)];
+        ++(n.change == Change::kAdded ? c.added : n.change == Change::kRemoved ? c.removed : c.changed);
+      }
+    }
+  }
+
   SourceNode nodeOf(const ir::Graph& g, ir::NodeId id) const {
     const ir::Node& node = g.node(id);
     SourceNode n;
@@ -171,6 +183,30 @@ std::string shapeText(const ir::Graph& graph, const ir::Value& value) {
   std::string out = "[" + join(dims, ", ") + "] " + std::string(ir::shortName(value.dtype));
   if (value.placement.isPartial()) out += " partial";
   return out;
+}
+
+ModuleRow moduleRow(const GraphSource& source, ModuleIndex module) {
+  const Module& m = source.tree->at(module);
+  ModuleRow row;
+  row.label = m.label;
+  if (m.same_as >= 0) {
+    row.detail = strf("%zu like %s", m.children.size(), source.tree->at(m.same_as).label.c_str());
+  } else if (m.parameter_bytes > 0) {
+    row.detail = formatBytes(m.parameter_bytes);
+  }
+  row.tip = m.path + "\n" + strf("%lld nodes", static_cast<long long>(m.all_nodes));
+  if (m.parameter_bytes > 0) row.tip += "\n" + formatBytes(m.parameter_bytes) + " of parameters";
+  if (static_cast<std::size_t>(module) < source.changes.size() && source.changes[static_cast<std::size_t>(module)].any()) {
+    const GraphSource::Changes& c = source.changes[static_cast<std::size_t>(module)];
+    std::vector<std::string> parts;
+    if (c.added > 0) parts.push_back("+" + std::to_string(c.added));
+    if (c.removed > 0) parts.push_back("\u2212" + std::to_string(c.removed));
+    if (c.changed > 0) parts.push_back("~" + std::to_string(c.changed));
+    row.detail = join(parts, " ");
+    row.tip += strf("\n%d added, %d removed, %d changed", c.added, c.removed, c.changed);
+    row.changed = true;
+  }
+  return row;
 }
 
 std::shared_ptr<const GraphSource> makeGraphSource(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const ir::Graph> previous) {

@@ -40,6 +40,11 @@ struct GraphSource {
   std::vector<SourceLink> links;
   ir::GraphDiff diff;
   std::vector<std::int32_t> index_of;         ///< by node id: index into nodes, -1
+  struct Changes {
+    std::int32_t added = 0, removed = 0, changed = 0;
+    bool any() const { return added + removed + changed > 0; }
+  };
+  std::vector<Changes> changes;               ///< by module, with its children's; empty where nothing is compared
   std::int32_t indexOf(ir::NodeId node) const {
     return node >= 0 && static_cast<std::size_t>(node) < index_of.size() ? index_of[static_cast<std::size_t>(node)] : -1;
   }
@@ -47,6 +52,13 @@ struct GraphSource {
 
 /// Parameters are no nodes: they belong to the box that reads them. O(graph).
 std::shared_ptr<const GraphSource> makeGraphSource(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const ir::Graph> previous = nullptr);
+
+/// What the tree panel says of a module: "8.03 GiB", "31 like 0", "+4 ~2".
+struct ModuleRow {
+  std::string label, detail, tip;
+  bool changed = false;
+};
+ModuleRow moduleRow(const GraphSource& source, ModuleIndex module);
 
 /// "[1, S/8, 4096] bf16" of a value: local shapes where it is sharded, with the factor that is cut.
 std::string shapeText(const ir::Graph& graph, const ir::Value& value);

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ui/qt/main_window.h"
+
+#include <QApplication>
+#include <QCloseEvent>
+#include <QDockWidget>
+#include <QDragEnterEvent>
+#include <QFileDialog>
+#include <QHeaderView>
+#include <QLabel>
+#include <QMenuBar>
+#include <QMimeData>
+#include <QStackedWidget>
+#include <QTreeView>
+#include <QVBoxLayout>
+
+#include "ui/model/graph_export.h"
+#include "ui/model/settings_model.h"
+#include "ui/model/stage_strip.h"
+#include "ui/qt/graph_panel.h"
+#include "ui/qt/graph_view.h"
+#include "ui/qt/log_panel.h"
+#include "ui/qt/module_tree_model.h"
+#include "ui/qt/panels/inspector_panel.h"
+#include "ui/qt/panels/memory_panel.h"
+#include "ui/qt/panels/run_panel.h"
+#include "ui/qt/qt_theme.h"
+#include "ui/qt/search_popup.h"
+#include "ui/qt/settings_bar.h"
+#include "ui/qt/stage_strip_view.h"
+#include "ui/qt/start_page.h"
+
+namespace spscope::ui {
+
+WindowModel::WindowModel()
+    : workspace([this](std::function<void()> f) { QMetaObject::invokeMethod(&receiver, std::move(f), Qt::QueuedConnection); }), graph(workspace) {}
+
+MainWindow::MainWindow(WindowModel& model, WindowOptions options, QWidget* parent) : QMainWindow(parent), model_(model), options_(std::move(options)) {
+  setObjectName(QStringLiteral("spscope"));
+  setWindowTitle(QStringLiteral("SPScope"));
+  setAcceptDrops(true);
+  setDockNestingEnabled(true);
+  resize(1600, 1000);
+  setMinimumSize(640, 420);
+  if (!options_.session_path.empty()) state_ = loadSession(options_.session_path);
+  applyTheme(*qApp, Theme(state_.dark));
+  makeActions();
+  makePanels();
+  makeMenus();
+  save_.setSingleShot(true);
+  save_.setInterval(1000);
+  connect(&save_, &QTimer::timeout, this, [this] { remember(); });
+  listener_ = workspace().listen([this](Topic topic) { hear(topic); });
+  if (!options_.profile_path.empty()) (void)workspace().set("profile", options_.profile_path);
+  if (options_.restore) {
+    restoreGeometry(QByteArray::fromBase64(QByteArray::fromStdString(state_.geometry)));
+    restoreState(QByteArray::fromBase64(QByteArray::fromStdString(state_.layout)));
+    restoring_ = true;
+    beginRestore(workspace(), model_.graph, state_);
+    hear(Topic::kModel);
+  }
+  showRecent();
+  refreshActions();
+}
+
+MainWindow::~MainWindow() { workspace().unlisten(listener_); }
+
+GraphView& MainWindow::graphView() { return graph_->view(); }
+QAbstractItemModel& MainWindow::moduleModel() { return *tree_model_; }
+QAction* MainWindow::actionNamed(const QString& name) const { return actions_.at(name); }
+
+// --- what can be done -------------------------------------------------------------------------------------------------
+
+QAction* MainWindow::makeAction(const char* name, const QString& text, const QList<QKeySequence>& keys, const QString& tip, std::function<void()> run) {
+  auto* action = new QAction(text, this);
+  action->setShortcuts(keys);
+  action->setShortcutContext(Qt::WindowShortcut);
+  action->setToolTip(keys.isEmpty() ? tip : tip + QStringLiteral(" (%1)").arg(keys.first().toString(QKeySequence::NativeText)));
+  action->setStatusTip(tip);
+  connect(action, &QAction::triggered, this, [run = std::move(run)] { run(); });
+  addAction(action);
+  actions_[QString::fromLatin1(name)] = action;
+  return action;
+}
+
+void MainWindow::makeActions() {
+  const auto key = [](QKeyCombination k) { return QList<QKeySequence>{QKeySequence(k)}; };
+  makeAction("open", tr("Open\u2026"), key(Qt::CTRL | Qt::Key_O), tr("Open a model, a stage or a trace"), [this] { browse(); });
+  makeAction("export", tr("Export\u2026"), key(Qt::CTRL | Qt::Key_E), tr("The shown graph as a picture or as text"), [this] { browseExport(); });
+  makeAction("quit", tr("Quit"), key(Qt::CTRL | Qt::Key_Q), tr("Close the window; what runs is stopped"), [this] { close(); });
+  makeAction("compile", tr("Compile"), key(Qt::CTRL | Qt::Key_B), tr("Compile the training step for these settings"), [this] { workspace().compile(); });
+  makeAction("verify", tr("Verify"), key(Qt::CTRL | Qt::Key_Y), tr("Compare loss and gradients with the unsharded graph"), [this] {
+    workspace().verify();
+    (void)showPanel("run");
+  });
+  makeAction("run", tr("Run"), key(Qt::CTRL | Qt::Key_R), tr("Train some steps on all ranks"), [this] {
+    workspace().run();
+    (void)showPanel("run");
+  });
+  makeAction("stop", tr("Stop"), key(Qt::Key_Escape), tr("Stop what is under way"), [this] {
+    for (const char* lane : {"open", "compile", "verify", "run", "trace"}) workspace().stop(lane);
+  });
+  makeAction("search", tr("Search"), {QKeySequence(Qt::CTRL | Qt::Key_K), QKeySequence(QKeySequence::Find)}, tr("Find a node by name, op, shape, placement or source"), [this] { search_->open(); });
+  makeAction("back", tr("Back"), key(Qt::ALT | Qt::Key_Left), tr("What was selected before"), [this] { workspace().back(); });
+  makeAction("forward", tr("Forward"), key(Qt::ALT | Qt::Key_Right), tr("What was selected after that"), [this] { workspace().forward(); });
+  makeAction("next-stage", tr("Next stage"), key(Qt::CTRL | Qt::Key_PageDown), tr("The next stage, compared with the one before it"), [this] { stepStage(1); });
+  makeAction("previous-stage", tr("Previous stage"), key(Qt::CTRL | Qt::Key_PageUp), tr("The stage before, compared with the one before it"), [this] { stepStage(-1); });
+  makeAction("undiff", tr("No comparison"), key(Qt::CTRL | Qt::SHIFT | Qt::Key_D), tr("The shown stage alone"), [this] { workspace().compareWith(-1); });
+  makeAction("side-by-side", tr("Side by side"), key(Qt::CTRL | Qt::Key_D), tr("Merged, or two stages side by side"), [this] { graph_->setSideBySide(!graph_->sideBySide()); });
+  makeAction("fit", tr("Show everything"), key(Qt::CTRL | Qt::Key_0), tr("The whole graph in the view"), [this] { graphView().fit(true); });
+  makeAction("fit-selection", tr("Show the selection"), key(Qt::CTRL | Qt::Key_1), tr("The selected node or module in the view"), [this] { graphView().fitSelection(); });
+  makeAction("zoom-in", tr("Larger"), {QKeySequence(QKeySequence::ZoomIn)}, tr("Zoom into the graph"), [this] { graphView().zoomBy(1.25); });
+  makeAction("zoom-out", tr("Smaller"), {QKeySequence(QKeySequence::ZoomOut)}, tr("Zoom out of the graph"), [this] { graphView().zoomBy(0.8); });
+  makeAction("close-all", tr("Close all modules"), key(Qt::CTRL | Qt::SHIFT | Qt::Key_Minus), tr("Every module as one box"), [this] { model_.graph.closeAll(); });
+  makeAction("theme", tr("Dark or light"), key(Qt::CTRL | Qt::Key_T), tr("The other theme"), [this] { (void)setTheme(!currentTheme().dark()); });
+  makeAction("close-trace", tr("Close the trace"), key(Qt::CTRL | Qt::SHIFT | Qt::Key_T), tr("Back to the graph without measured times"), [this] { workspace().closeTrace(); });
+}
+
+void MainWindow::makeMenus() {
+  auto* bars = new QWidget;
+  auto* column = new QVBoxLayout(bars);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  auto* menu = new QMenuBar;
+  menu->setNativeMenuBar(false);
+  QMenu* file = menu->addMenu(tr("&File"));
+  file->addAction(actions_["open"]);
+  recent_menu_ = file->addMenu(tr("Recent"));
+  file->addAction(actions_["export"]);
+  file->addAction(actions_["close-trace"]);
+  file->addSeparator();
+  file->addAction(actions_["quit"]);
+  QMenu* program = menu->addMenu(tr("&Program"));
+  for (const char* name : {"compile", "verify", "run", "stop"}) program->addAction(actions_[QString::fromLatin1(name)]);
+  QMenu* go = menu->addMenu(tr("&Go"));
+  for (const char* name : {"search", "back", "forward", "next-stage", "previous-stage"}) go->addAction(actions_[QString::fromLatin1(name)]);
+  QMenu* view = menu->addMenu(tr("&View"));
+  for (const char* name : {"fit", "fit-selection", "zoom-in", "zoom-out", "close-all", "side-by-side", "undiff", "theme"}) view->addAction(actions_[QString::fromLatin1(name)]);
+  view->addSeparator();
+  int number = 2;
+  for (const auto& [name, d] : docks_) {
+    QAction* toggle = d->toggleViewAction();
+    toggle->setShortcut(QKeySequence(Qt::Key_F1 + number - 1));
+    toggle->setToolTip(tr("Show or hide the panel %1").arg(name));
+    ++number;
+    view->addAction(toggle);
+    addAction(toggle);
+  }
+  settings_ = new SettingsBar(workspace(), {actions_["open"], actions_["compile"], actions_["verify"], actions_["run"], actions_["stop"], actions_["search"]});
+  strip_ = new StageStripView(workspace());
+  column->addWidget(menu);
+  column->addWidget(settings_);
+  column->addWidget(strip_);
+  setMenuWidget(bars);
+}
+
+QDockWidget* MainWindow::dock(const char* name, const QString& title, QWidget* content, Qt::DockWidgetArea area) {
+  auto* d = new QDockWidget(title);
+  d->setObjectName(QString::fromLatin1(name));
+  d->setWidget(content);
+  d->setFeatures(QDockWidget::DockWidgetMovable | QDockWidget::DockWidgetFloatable | QDockWidget::DockWidgetClosable);
+  content->setAccessibleName(title);
+  addDockWidget(area, d);
+  docks_[QString::fromLatin1(name)] = d;
+  return d;
+}
+
+void MainWindow::makePanels() {
+  pages_ = new QStackedWidget;
+  start_ = new StartPage([this] { browse(); }, [this](const std::string& path) { openFiles({path}); });
+  graph_ = new GraphPanel(workspace(), model_.graph);
+  pages_->addWidget(start_);
+  pages_->addWidget(graph_);
+  setCentralWidget(pages_);
+  search_ = new SearchPopup(workspace(), model_.graph, this);
+
+  tree_model_ = new ModuleTreeModel(this);
+  tree_ = new QTreeView;
+  tree_->setModel(tree_model_);
+  tree_->setUniformRowHeights(true);
+  tree_->setHeaderHidden(true);
+  tree_->setIndentation(14);
+  tree_->header()->setStretchLastSection(false);
+  tree_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
+  tree_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
+  connect(tree_->selectionModel(), &QItemSelectionModel::currentChanged, this, [this](const QModelIndex& now) {
+    if (!now.isValid() || !tree_->hasFocus()) return;  // only what the user did
+    Selection s;
+    s.rank = workspace().selection().rank;
+    s.module = model_.graph.source()->tree->at(tree_model_->moduleOf(now)).path;
+    workspace().select(s);
+  });
+  connect(tree_, &QTreeView::doubleClicked, this, [this](const QModelIndex& index) { model_.graph.setOpen(tree_model_->moduleOf(index), true); });
+
+  setCorner(Qt::BottomLeftCorner, Qt::BottomDockWidgetArea);
+  setCorner(Qt::BottomRightCorner, Qt::BottomDockWidgetArea);
+  QDockWidget* modules = dock("modules", tr("MODULES"), tree_, Qt::LeftDockWidgetArea);
+  QDockWidget* inspect = dock("inspector", tr("INSPECTOR"), new InspectorPanel(workspace()), Qt::RightDockWidgetArea);
+  QDockWidget* mem = dock("memory", tr("MEMORY"), new MemoryPanel(workspace()), Qt::BottomDockWidgetArea);
+  QWidget* time = options_.make_timeline ? options_.make_timeline(workspace(), this) : nullptr;
+  if (time == nullptr) {
+    auto* none = new QLabel(tr("This build has no timeline: Dear ImGui was not found when it was made."));
+    none->setAlignment(Qt::AlignCenter);
+    time = none;
+  }
+  QDockWidget* timeline = dock("timeline", tr("TIMELINE"), time, Qt::BottomDockWidgetArea);
+  QDockWidget* runs = dock("run", tr("RUN"), new RunPanel(workspace()), Qt::BottomDockWidgetArea);
+  QDockWidget* log = dock("log", tr("LOG"), new LogPanel(workspace(), [this](const std::string& node) { selectNode(node); }), Qt::BottomDockWidgetArea);
+  splitDockWidget(mem, timeline, Qt::Horizontal);
+  tabifyDockWidget(timeline, runs);
+  tabifyDockWidget(timeline, log);
+  timeline->raise();
+  resizeDocks({modules, inspect}, {290, 330}, Qt::Horizontal);
+  resizeDocks({mem, timeline}, {620, 980}, Qt::Horizontal);
+  resizeDocks({mem, timeline}, {290, 290}, Qt::Vertical);
+}
+
+// --- what happened ------------------------------------------------------------------------------------------------------
+
+void MainWindow::hear(Topic topic) {
+  if (topic == Topic::kLog) return;
+  switch (topic) {
+    case Topic::kModel:
+      if (workspace().model()) {
+        const std::string& path = workspace().settings().open.path;
+        setWindowTitle(toQt(workspace().model()->display_name) + QStringLiteral(" \u2013 SPScope"));
+        if (state_.recent.empty() || state_.recent.front() != path) {
+          addRecent(state_, path);
+          showRecent();
+        }
+      }
+      start_->setMessage(workspace().openError() && workspace().openError()->code != "cancelled" ? toQt(workspace().openError()->format()) : QString());
+      [[fallthrough]];
+    case Topic::kTrace:
+      pages_->setCurrentWidget(workspace().model() || workspace().trace() ? static_cast<QWidget*>(graph_) : start_);
+      break;
+    default: break;
+  }
+  if (restoring_ && (topic == Topic::kModel || topic == Topic::kStage || topic == Topic::kBusy || topic == Topic::kCompiled)) {
+    restoring_ = false;  // what it does is heard, too
+    restoring_ = !finishRestore(workspace(), model_.graph, state_);
+  }
+  followTree();
+  refreshActions();
+  if (topic != Topic::kBusy && !restoring_) save_.start();
+}
+
+void MainWindow::followTree() {
+  const auto source = model_.graph.source();
+  if (source.get() != tree_source_) {
+    tree_source_ = source.get();
+    QSet<QString> open;
+    std::vector<QModelIndex> stack{{}};
+    while (!stack.empty()) {
+      const QModelIndex at = stack.back();
+      stack.pop_back();
+      for (int r = 0; r < tree_model_->rowCount(at); ++r)
+        if (const QModelIndex child = tree_model_->index(r, 0, at); tree_->isExpanded(child)) {
+          open.insert(child.data(Qt::ToolTipRole).toString().section(QLatin1Char('\n'), 0, 0));
+          stack.push_back(child);
+        }
+    }
+    tree_model_->setSource(source);
+    if (!source) return;
+    for (std::size_t m = 1; m < source->tree->modules().size(); ++m) {
+      const Module& module = source->tree->at(static_cast<ModuleIndex>(m));
+      if (open.isEmpty() ? module.parent == 0 : open.contains(toQt(module.path))) tree_->setExpanded(tree_model_->indexOf(static_cast<ModuleIndex>(m)), true);
+    }
+  }
+  if (!source || tree_->hasFocus()) return;
+  const Selection& s = workspace().selection();
+  ModuleIndex m = s.module.empty() ? -1 : source->tree->find(s.module);
+  if (const std::int32_t i = source->indexOf(s.node); m < 0 && i >= 0) m = source->nodes[static_cast<std::size_t>(i)].module;
+  const QModelIndex index = tree_model_->indexOf(m);
+  if (index == tree_->currentIndex()) return;
+  tree_->setCurrentIndex(index);
+  if (index.isValid()) tree_->scrollTo(index);
+}
+
+void MainWindow::refreshActions() {
+  const JobQueue& jobs = workspace().jobs();
+  const bool model = workspace().model() != nullptr, running = jobs.busy("run");
+  const auto enable = [&](const char* name, bool on) { actions_.at(QString::fromLatin1(name))->setEnabled(on); };
+  enable("compile", model);
+  enable("verify", model && !jobs.busy("verify"));
+  enable("run", model && !running);
+  enable("stop", jobs.busy("open") || jobs.busy("compile") || jobs.busy("verify") || running || jobs.busy("trace"));
+  enable("export", model);
+  enable("search", model);
+  enable("back", workspace().history().canBack());
+  enable("forward", workspace().history().canForward());
+  const int stages = static_cast<int>(workspace().stages().size());
+  enable("next-stage", workspace().stage() + 1 < stages);
+  enable("previous-stage", workspace().stage() > 0);
+  enable("undiff", workspace().comparedWith() >= 0);
+  enable("side-by-side", workspace().comparedWith() >= 0 || graph_->sideBySide());
+  enable("close-trace", workspace().trace() != nullptr);
+  for (const char* name : {"fit", "fit-selection", "zoom-in", "zoom-out", "close-all"}) enable(name, model);
+}
+
+void MainWindow::showRecent() {
+  start_->setFiles(state_.recent, options_.samples);
+  if (recent_menu_ == nullptr) return;
+  recent_menu_->clear();
+  for (const std::string& path : state_.recent) recent_menu_->addAction(toQt(path), this, [this, path] { openFiles({path}); });
+  recent_menu_->setEnabled(!state_.recent.empty());
+}
+
+void MainWindow::remember() {
+  if (options_.session_path.empty()) return;
+  SessionState now = state_;
+  if (!restoring_) captureSession(workspace(), model_.graph, now);
+  std::erase_if(now.settings, [&](const auto& s) { return s.first == "profile" && s.second == options_.profile_path; });
+  now.dark = currentTheme().dark();
+  now.geometry = saveGeometry().toBase64().toStdString();
+  now.layout = saveState().toBase64().toStdString();
+  if (const Status saved = saveSession(options_.session_path, now); !saved) {
+    workspace().log({Severity::kWarning, "session", saved.error().code, "this session will not be remembered: " + saved.error().message, {}, {}, {}});
+    options_.session_path.clear();  // said once
+    return;
+  }
+  state_ = now;
+}
+
+// --- input --------------------------------------------------------------------------------------------------------------
+
+bool MainWindow::event(QEvent* event) {
+  const bool done = QMainWindow::event(event);
+  if (event->type() == QEvent::Paint && !painted_) {
+    painted_ = true;
+    if (on_first_paint) on_first_paint();
+  }
+  return done;
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+  save_.stop();
+  remember();
+  // What runs is stopped here, and waited for when the workspace goes.
+  for (const char* lane : {"open", "compile", "verify", "run", "trace"}) workspace().stop(lane);
+  event->accept();
+  if (on_closed) on_closed();
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+  if (event->mimeData()->hasUrls()) event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+  std::vector<std::string> paths;
+  for (const QUrl& url : event->mimeData()->urls())
+    if (url.isLocalFile()) paths.push_back(url.toLocalFile().toStdString());
+  event->acceptProposedAction();
+  openFiles(paths);
+}
+
+void MainWindow::openFiles(const std::vector<std::string>& paths) {
+  restoring_ = false;
+  if (paths.size() == 1) workspace().open(paths.front());
+  else if (!paths.empty()) workspace().openTraces(paths);
+}
+
+void MainWindow::browse() {
+  const QStringList files = QFileDialog::getOpenFileNames(this, tr("Open"), toQt(state_.file), tr("Models, stages and traces (*.pt2 *.txt *.json *.json.gz *.sptrace *.sqlite);;All files (*)"));
+  std::vector<std::string> paths;
+  for (const QString& f : files) paths.push_back(f.toStdString());
+  openFiles(paths);
+}
+
+void MainWindow::browseExport() {
+  const QString file = QFileDialog::getSaveFileName(this, tr("Export"), QStringLiteral("graph.png"), tr("Picture (*.png);;Scalable picture (*.svg);;Text (*.txt)"));
+  if (file.isEmpty()) return;
+  if (const Status done = exportGraph(file.toStdString()); !done) workspace().log({Severity::kError, "export", done.error().code, done.error().message, {}, {}, {}});
+}
+
+void MainWindow::selectNode(const std::string& name) {
+  if (const auto s = selectionNamed(model_.graph, name)) workspace().select(*s);
+  else workspace().log({Severity::kRemark, "log", s.error().code, s.error().message, {}, {}, {}});
+}
+
+void MainWindow::stepStage(int by) {
+  const int stage = workspace().stage() + by;
+  if (stage >= 0 && stage < static_cast<int>(workspace().stages().size())) chooseStage(workspace(), stage, false);
+}
+
+// --- ActionView -----------------------------------------------------------------------------------------------------------
+
+Status MainWindow::setTheme(bool dark) {
+  applyTheme(*qApp, Theme(dark));
+  strip_->update();
+  hear(Topic::kSettings);
+  for (QWidget* w : findChildren<QWidget*>()) w->update();
+  return {};
+}
+
+Status MainWindow::resizeTo(int width, int height) {
+  resize(width, height);
+  return {};
+}
+
+Status MainWindow::showPanel(const std::string& name) {
+  if (const auto it = docks_.find(toQt(name)); it != docks_.end()) {
+    it->second->show();
+    it->second->raise();
+    return {};
+  }
+  Error e = makeError("usage", "there is no panel " + name, Outcome::kNo);
+  for (const auto& [known, d] : docks_) e.legal += (e.legal.empty() ? "" : ", ") + known.toStdString();
+  return e;
+}
+
+Status MainWindow::fit(bool selection) {
+  if (selection) graphView().fitSelection();
+  else graphView().fit(false);
+  return {};
+}
+
+Status MainWindow::search(const std::string& query) {
+  search_->open(toQt(query));
+  if (search_->found() > 0) return {};
+  return makeError("usage", "nothing matches " + query, Outcome::kNo);
+}
+
+Status MainWindow::screenshot(const std::string& path) {
+  // What was changed since the last paint is arranged first; a layout may ask for another one above it.
+  for (int i = 0; i < 3; ++i) QCoreApplication::sendPostedEvents(nullptr, QEvent::LayoutRequest);
+  if (!grab().save(toQt(path))) return makeError("file-unwritable", "the picture could not be written to " + path, Outcome::kNo);
+  return {};
+}
+
+Status MainWindow::exportGraph(const std::string& path) {
+  if (model_.graph.scene() == nullptr) return makeError("usage", "export: no graph is open", Outcome::kNo);
+  if (!QString::fromStdString(path).endsWith(QLatin1String(".png"))) return exportText(model_.graph, path, currentTheme());
+  const QImage image = graphView().wholeImage();
+  if (image.isNull() || !image.save(toQt(path))) return makeError("file-unwritable", "the picture could not be written to " + path, Outcome::kNo);
+  return {};
+}
+
+void MainWindow::closeWindow() { close(); }
+
+}  // namespace spscope::ui

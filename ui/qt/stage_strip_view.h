@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws the stage strip: one button per chip of ui/model/stage_strip.h.
+#pragma once
+
+#include <QAbstractButton>
+#include <QScrollArea>
+#include <vector>
+
+#include "ui/model/stage_strip.h"
+
+class QHBoxLayout;
+
+namespace spscope::ui {
+
+class StageChipButton : public QAbstractButton {
+ public:
+  explicit StageChipButton(QWidget* parent = nullptr);
+  void setChip(const StageChip& chip);
+  const StageChip& chip() const { return chip_; }
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override { return sizeHint(); }
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  StageChip chip_;
+};
+
+class StageStripView : public QScrollArea {
+ public:
+  explicit StageStripView(Workspace& workspace, QWidget* parent = nullptr);
+  ~StageStripView() override;
+  /// For tests.
+  StageChipButton* chipNamed(const QString& name) const;
+
+ protected:
+  void wheelEvent(QWheelEvent* event) override;
+
+ private:
+  void refresh();
+  Workspace& workspace_;
+  int listener_ = 0;
+  QWidget* row_;
+  QHBoxLayout* layout_;
+  std::vector<StageChipButton*> buttons_;
+};
+
+}  // namespace spscope::ui
