@@ -2,6 +2,7 @@
 #include "ui/qt/graph_panel.h"
 
 #include <QComboBox>
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPainter>
@@ -14,6 +15,8 @@
 
 namespace spscope::ui {
 namespace {
+
+constexpr int kNarrow = 980;
 
 /// The legend: swatches with their letters, and the kinds of edges.
 class Legend : public QWidget {
@@ -116,9 +119,9 @@ GraphPanel::GraphPanel(Workspace& workspace, GraphDocument& document, QWidget* p
   row->setSpacing(8);
   subject_->setFont(readingFont(true));
   title_->setForegroundRole(QPalette::PlaceholderText);
-  title_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   row->addWidget(subject_);
-  row->addWidget(title_, 1);
+  row->addWidget(title_);
+  row->addStretch(1);
   for (QLabel* l : {added_, removed_, changed_}) row->addWidget(l);
   auto* with = new QLabel(QStringLiteral("compare"));
   with->setFont(smallFont());
@@ -188,14 +191,28 @@ void GraphPanel::setSideBySide(bool on) {
   previous_view_->follow(view_);
 }
 
+void GraphPanel::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange) refresh();
+  QWidget::changeEvent(event);
+}
+
+void GraphPanel::resizeEvent(QResizeEvent* event) {
+  QWidget::resizeEvent(event);
+  refresh();
+}
+
 void GraphPanel::refresh() {
   subject_->setText(toQt(document_.subject()));
-  title_->setText(toQt(document_.title()));
-  title_->setToolTip(title_->text());
+  const auto& stages = workspace_.stages();
+  title_->setText(stages.empty() ? QString() : toQt(stages[static_cast<std::size_t>(workspace_.stage())].name));
+  title_->setToolTip(toQt(document_.title()));
+  const bool narrow = width() < kNarrow;
+  title_->setVisible(!narrow);  // the strip says it, too
   const auto counts = document_.counts();
   const auto show = [&](QLabel* label, const char* sign, std::int64_t n, const char* what, Tone t) {
     label->setVisible(counts.has_value());
-    label->setText(QString::fromUtf8(sign) + toQt(spacedNumber(n)) + QLatin1Char(' ') + QString::fromLatin1(what));
+    label->setText(QString::fromUtf8(sign) + toQt(spacedNumber(n)) + (narrow ? QString() : QLatin1Char(' ') + QString::fromLatin1(what)));
+    label->setToolTip(QString::fromLatin1(what));
     QPalette p = label->palette();
     p.setColor(QPalette::WindowText, tone(n > 0 ? t : Tone::kSecondary));
     label->setPalette(p);

@@ -24,6 +24,10 @@ class GraphPanel : public QWidget {
   void setSideBySide(bool on);
   bool sideBySide() const { return previous_view_ != nullptr; }
 
+ protected:
+  void changeEvent(QEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+
  private:
   void refresh();
 

@@ -180,6 +180,7 @@ void MainWindow::makePanels() {
   tree_->setUniformRowHeights(true);
   tree_->setHeaderHidden(true);
   tree_->setIndentation(14);
+  tree_->setMinimumWidth(210);
   tree_->header()->setStretchLastSection(false);
   tree_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
   tree_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);

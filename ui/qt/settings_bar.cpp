@@ -18,6 +18,7 @@ namespace spscope::ui {
 namespace {
 
 /// Those of the top row; the rest belongs to the run panel.
+constexpr int kNarrow = 1400;
 constexpr const char* kShown[] = {"seq", "batch", "sp", "dp", "save", "dtype", "memory-limit"};
 
 QPushButton* buttonOf(QAction* action, QWidget* parent) {
@@ -58,6 +59,7 @@ SettingsBar::SettingsBar(Workspace& workspace, const Actions& actions, QWidget* 
   verdict_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
   verdict_->setMinimumWidth(40);
   verdict_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  verdict_->installEventFilter(this);  // shortened to its room
   row->addWidget(verdict_, 100);
   row->addWidget(buttonOf(actions.search, this));
   listener_ = workspace_.listen([this](Topic topic) {
@@ -142,7 +144,18 @@ void SettingsBar::refreshSettings() {
 
 void SettingsBar::resizeEvent(QResizeEvent* event) {
   QFrame::resizeEvent(event);
-  verdict_->setText(verdict_->fontMetrics().elidedText(verdict_text_, Qt::ElideRight, verdict_->width()));
+  // The verdict needs room more than what is seldom changed.
+  for (const char* name : {"dtype", "batch"}) boxes_.at(name)->parentWidget()->setVisible(width() > kNarrow);
+}
+
+bool SettingsBar::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == verdict_ && event->type() == QEvent::Resize) verdict_->setText(verdict_->fontMetrics().elidedText(verdict_text_, Qt::ElideRight, verdict_->width()));
+  return QFrame::eventFilter(watched, event);
+}
+
+void SettingsBar::changeEvent(QEvent* event) {
+  if ((event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange) && !boxes_.empty()) refreshState();
+  QFrame::changeEvent(event);
 }
 
 void SettingsBar::refreshState() {

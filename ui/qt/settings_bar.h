@@ -28,6 +28,8 @@ class SettingsBar : public QFrame {
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   QWidget* makeBox(const std::string& name);
