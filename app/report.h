@@ -39,7 +39,6 @@ class Report {
   }
   const std::string& model() const { return model_; }
   bool jsonToStdout() const { return json_path_ == "-"; }
-  bool jsonToStdout() const { return json_path_ == "-"; }
 
   Page page;              ///< what the person reads
   Page appendix;          ///< further figures for the page of --report
