@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/strings.h"
+#include "core/base/xml_text.h"
 
 namespace spscope::app {
 namespace {
@@ -27,19 +28,6 @@ std::string textAt(double x, double y, const char* anchor, const std::string& te
 }
 
 }  // namespace
-
-std::string xmlEscaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '&') out += "&amp;";
-    else if (c == '"') out += "&quot;";
-    else if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') out += "\xef\xbf\xbd";
-    else out += c;
-  }
-  return out;
-}
 
 std::vector<Chart::Point> peaksOf(const std::vector<Chart::Point>& points, std::size_t most) {
   if (points.size() <= most) return points;

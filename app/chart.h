@@ -25,8 +25,4 @@ std::string svg(const Chart& chart);
 /// At most `most` values: of each run of neighbours the largest, so that peaks stay.
 std::vector<Chart::Point> peaksOf(const std::vector<Chart::Point>& points, std::size_t most);
 
-/// `text` for the inside of an element or a quoted attribute; control characters, which XML has no way to say, become
-/// U+FFFD.
-std::string xmlEscaped(const std::string& text);
-
 }  // namespace spscope::app

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/base/xml_text.h"
+
 namespace spscope::app {
 namespace {
 
