@@ -66,6 +66,14 @@ struct Shared {
   }
 };
 
+/// Memory that Gloo's threads may still write into: it stays until the process ends, and a leak checker can see why.
+void keepForGood(std::shared_ptr<Shared> shared) {
+  static std::mutex mutex;
+  static auto* kept = new std::vector<std::shared_ptr<Shared>>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(shared));
+}
+
 class AsyncCollectives final : public Collectives {
  public:
   explicit AsyncCollectives(std::unique_ptr<Collectives> group) : shared_(std::make_shared<Shared>()) {
@@ -87,7 +95,7 @@ class AsyncCollectives final : public Collectives {
     } else {
       worker_.detach();  // inside the group until its deadline; what it needs is its own
     }
-    new std::shared_ptr<Shared>(shared_);  // never freed: memory that Gloo's threads may still write into
+    keepForGood(shared_);
   }
 
   int rank() const override { return shared_->group->rank(); }

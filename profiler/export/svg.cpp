@@ -63,10 +63,9 @@ std::string Svg::finish(double height) const {
 }
 
 std::vector<std::int64_t> axisTicks(std::int64_t span_ns) {
+  // 1, 2, 5, 10, 20, 50, …: the next is 2, 2.5 and 2 times the one before. Never beyond what is needed: no overflow.
   std::int64_t step = 1;
-  for (std::int64_t power = 1; step < span_ns / 10; power *= 10)
-    for (const std::int64_t times : {1, 2, 5})
-      if (step < span_ns / 10) step = power * times;
+  for (int k = 0; step < span_ns / 10; ++k) step = k % 3 == 1 ? step / 2 * 5 : step * 2;
   std::vector<std::int64_t> out;
   for (std::int64_t t = 0; t <= span_ns; t += step) {
     out.push_back(t);
