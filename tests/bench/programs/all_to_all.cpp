@@ -105,7 +105,6 @@ Status serve(const std::string& folder, int rank, int ranks, int rounds, const s
   at.rank = rank;
   at.size = ranks;
   at.file = folder + "/ours";
-  at.checked = false;  // as in a run after its first step
   Rank self{rank, ranks, rounds, nullptr, {}};
   SP_ASSIGN(self.ours, dist::connectGloo(at));
   auto options = c10d::ProcessGroupGloo::Options::create();
