@@ -26,7 +26,7 @@ ROOMS = {
     "core/session": (
         ("core/base", "core/ir", "core/io", "core/dist", "core/dist/c10d", "core/torch", "passes", "passes/memory",
          "profiler", "profiler/record"),
-        ("json",),
+        ("json", "toml"),
     ),
     "passes": (("core/base", "core/ir", "passes/memory"), ("boost-container",)),
     "passes/memory": (("core/base", "core/ir", "passes"), ("boost-container", "boost-graph")),
@@ -53,6 +53,7 @@ LIBRARIES = {  # the first pattern that matches names the library; anything else
     "xxhash": r"xxhash",
     "expected": r"tl/expected",
     "json": r"nlohmann/",
+    "toml": r"toml\+\+/",
     "cli11": r"CLI/",
     "sqlite": r"sqlite3",
     "zlib": r"zlib\.h",

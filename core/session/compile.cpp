@@ -127,6 +127,13 @@ Status checkSettings(const Model& model, const passes::Settings& s) {
   return {};
 }
 
+Status checkSharded(const CompileOutcome& compiled, int sp, bool allow_replicated) {
+  if (compiled.sharded || sp == 1 || allow_replicated) return {};
+  Error error = makeError("nothing-sharded", strf("none of the values could be sharded: %d ranks would all compute everything", sp));
+  error.legal = "--sp 1, or --allow-replicated";
+  return error;
+}
+
 Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, const Request& request) {
   SP_TRY(checkSettings(model, what.settings));
   CompileOutcome out;

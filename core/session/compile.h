@@ -49,4 +49,7 @@ Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, c
 /// Checks the settings against the model before any pass: dp, device, sizes. Errors: setting-*.
 Status checkSettings(const Model& model, const passes::Settings& settings);
 
+/// Refuses to use several ranks where each would compute everything. Errors: nothing-sharded.
+Status checkSharded(const CompileOutcome& compiled, int sp, bool allow_replicated);
+
 }  // namespace spscope::session

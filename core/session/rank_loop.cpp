@@ -121,13 +121,6 @@ bool stoppedOnRequest(const Error& error, const RunRequest& what, const Request&
 
 }  // namespace
 
-Status checkSharded(const CompileOutcome& compiled, const RunRequest& what) {
-  if (compiled.sharded || what.settings.sp == 1 || what.allow_replicated) return {};
-  Error error = makeError("nothing-sharded", strf("none of the values could be sharded: %d ranks would all compute everything", what.settings.sp));
-  error.legal = "--sp 1, or --allow-replicated";
-  return error;
-}
-
 std::int64_t predictedPeak(const ir::Graph& program, const passes::Settings& settings) {
   const auto services = exec::makeOpServices();
   return passes::predictMemory(program, passes::livenessOptions(settings, services.get())).peak;
@@ -150,7 +143,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
   compile_request.only_rank = rank;
   compile_request.keep_graphs = false;
   SP_ASSIGN(out.compiled, compile(*model, compile_request, request));
-  SP_TRY(checkSharded(out.compiled, what));
+  SP_TRY(checkSharded(out.compiled, what.settings.sp, what.allow_replicated));
   const passes::Compiled& compiled = out.compiled.compiled;
   const auto graph = compiled.programs[static_cast<std::size_t>(compiled.class_of_rank[static_cast<std::size_t>(rank)])];
   exec::ProgramOptions program_options;

@@ -23,9 +23,6 @@ struct RankTraining {
   CompileOutcome compiled;
 };
 
-/// Error nothing-sharded (kRefused) where all ranks would compute everything, unless that was asked for.
-Status checkSharded(const CompileOutcome& compiled, const RunRequest& what);
-
 /// Peak of one rank's program, in bytes.
 std::int64_t predictedPeak(const ir::Graph& program, const passes::Settings& settings);
 

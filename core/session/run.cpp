@@ -197,7 +197,7 @@ Result<RunOutcome> run(const RunRequest& asked, const Request& request, const On
   compile_request.settings = what.settings;
   compile_request.keep_graphs = false;
   SP_ASSIGN(out.compiled, compile(*model, compile_request, request));
-  SP_TRY(checkSharded(out.compiled, what));
+  SP_TRY(checkSharded(out.compiled, what.settings.sp, what.allow_replicated));
   fillPredictions(out, what.settings);
   out.comm_bytes = bytesSent(out.compiled);
   if (!what.save_to.empty()) SP_TRY(prepareFolder(what.save_to));
