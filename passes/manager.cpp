@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/manager.h"
 
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "core/ir/diff.h"
 #include "core/ir/hash.h"
@@ -110,7 +110,7 @@ PipelineResult runPipeline(GraphPtr graph, const std::vector<Pass>& passes, cons
     StageRecord record;
     record.name = pass.info.name;
     PassRun run(pass, context, options, record);
-    const auto start = std::chrono::steady_clock::now();
+    const std::int64_t start = monotonicNs();
     Status status = context.cancel.check();
     if (status) {
       // Passes do not throw; the containers that they use may.
@@ -120,7 +120,7 @@ PipelineResult runPipeline(GraphPtr graph, const std::vector<Pass>& passes, cons
         status = makeError("internal", pass.info.name + ": " + e.what());
       }
     }
-    record.ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+    record.ns = monotonicNs() - start;
     run.keepDiagnostics();
     if (!status) {
       result.failure = std::move(status).error();

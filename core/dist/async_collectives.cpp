@@ -10,12 +10,10 @@
 #include <optional>
 #include <thread>
 
+#include "core/base/clock.h"
+
 namespace spscope::dist {
 namespace {
-
-std::int64_t steadyNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct Job {
   CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -45,14 +43,14 @@ struct Shared {
       if (stop) return;
       Job& job = *queue.front();
       lock.unlock();
-      job.times.begin_ns = steadyNs();
+      job.times.begin_ns = monotonicNs();
       Status status;
       try {
         status = group->runAll(job.kind, job.parts);
       } catch (const std::exception& e) {
         status = makeError("internal", e.what(), Outcome::kRunFailed);
       }
-      job.times.end_ns = steadyNs();
+      job.times.end_ns = monotonicNs();
       lock.lock();
       if (!status) {
         failed = std::move(status).error();

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/dist/collectives.h"
 
+#include "core/base/clock.h"
+
 namespace spscope::dist {
-namespace {
-
-std::int64_t steadyNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 std::string_view collectiveName(CollectiveKind kind) {
   static constexpr std::string_view kNames[] = {"all_reduce", "all_to_all", "all_gather", "reduce_scatter"};
   return kNames[static_cast<std::size_t>(kind)];
@@ -29,9 +23,9 @@ Status Collectives::runAll(CollectiveKind kind, std::span<const CollectivePart> 
 
 Result<std::int64_t> Collectives::start(CollectiveKind kind, std::vector<CollectivePart> parts, std::shared_ptr<const void>) {
   CollectiveTimes times;
-  times.begin_ns = steadyNs();
+  times.begin_ns = monotonicNs();
   SP_TRY(runAll(kind, parts));
-  times.end_ns = steadyNs();
+  times.end_ns = monotonicNs();
   done_.push_back(times);
   return static_cast<std::int64_t>(done_.size()) - 1;
 }

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/strings.h"
 #include "core/dist/environment.h"

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "core/dist/environment.h"
 #include "core/dist/interrupt.h"

@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <new>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 
 namespace spscope::dist {
@@ -84,10 +84,6 @@ RankSnapshot RankState::snapshot() const {
   s.patience = std::max<std::int64_t>(1, block_->patience.load(std::memory_order_relaxed));
   s.heartbeat_ns = block_->heartbeat_ns.load(std::memory_order_relaxed);
   return s;
-}
-
-std::int64_t monotonicNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace spscope::dist

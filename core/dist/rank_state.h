@@ -63,6 +63,4 @@ class RankState {
   std::shared_ptr<RankBlock> block_;
 };
 
-std::int64_t monotonicNs();
-
 }  // namespace spscope::dist

@@ -17,6 +17,7 @@
 #include <optional>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "core/dist/nccl_loader.h"
 #include "core/dist/gpu_entry.h"
@@ -122,7 +123,7 @@ class NcclCollectives final : public Collectives {
     pending.op = op_;
     pending.sequence = sequence_;
     pending.keep = std::move(keep);
-    pending.times.begin_ns = steadyNs();
+    pending.times.begin_ns = monotonicNs();
     SP_ASSIGN(pending.done, event());
     if (cudaEventRecord(pending.done, current) != cudaSuccess || cudaStreamWaitEvent(side_->stream(), pending.done, 0) != cudaSuccess)
       return failure("the streams cannot be ordered");
@@ -142,7 +143,7 @@ class NcclCollectives final : public Collectives {
     op_ = pending.op;
     deadline_ = Clock::now() + options_.timeout;
     SP_TRY(awaitEvent(pending.done, pending.sequence));
-    pending.times.end_ns = steadyNs();
+    pending.times.end_ns = monotonicNs();
     if (cudaStreamWaitEvent(c10::cuda::getCurrentCUDAStream(device()).stream(), pending.done, 0) != cudaSuccess)
       return failure("the streams cannot be ordered");
     if (options_.on_collective) options_.on_collective(pending.op, pending.sequence, false);
@@ -177,9 +178,6 @@ class NcclCollectives final : public Collectives {
     CollectiveTimes times;
   };
 
-  static std::int64_t steadyNs() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
-  }
   Result<cudaEvent_t> event() {
     cudaEvent_t event = nullptr;
     if (!spare_.empty()) {

@@ -2,9 +2,9 @@
 #include "core/session/compile.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "core/ir/sp_ops.h"
 #include "core/torch/capture.h"
@@ -17,10 +17,6 @@ using ir::NodeId;
 using ir::ValueId;
 
 namespace {
-
-std::int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string sourceOf(const ir::Node& n) { return n.location ? n.location->source : std::string(); }
 
@@ -142,9 +138,9 @@ Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, c
   options.progress = request.progress;
   options.keep_graphs = what.keep_graphs;
   options.reproducer_dir = what.reproducer_dir;
-  const std::int64_t begin = nowNs();
+  const std::int64_t begin = monotonicNs();
   passes::Compiled compiled = passes::compile(model.graph, what.settings, *services, what.only_rank, options, request.cancel);
-  out.ns = nowNs() - begin;
+  out.ns = monotonicNs() - begin;
   for (const passes::StageRecord& stage : compiled.stages)
     for (const Diagnostic& d : stage.diagnostics)
       if (d.severity == Severity::kWarning) request.diagnostics->warn(d.code, d.message, d.node, d.source, d.remedy);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/model.h"
 
-#include <chrono>
 #include <filesystem>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "core/io/weights.h"
 #include "core/ir/convert_dtype.h"
@@ -75,7 +75,7 @@ Status respecialize(io::ImportedModel& imported, const OpenRequest& what, const 
 }  // namespace
 
 Result<std::shared_ptr<const Model>> open(const OpenRequest& what, const Request& request) {
-  const auto begin = std::chrono::steady_clock::now();
+  const std::int64_t begin = monotonicNs();
   request.report("open " + what.path);
   io::OpenOptions options;
   options.graph_name = what.graph_name;
@@ -95,8 +95,7 @@ Result<std::shared_ptr<const Model>> open(const OpenRequest& what, const Request
   model->computing_dtype = computingType(graph);
   model->converted_to = what.dtype;
   model->graph = std::make_shared<const ir::Graph>(std::move(graph));
-  model->opened_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
+  model->opened_ns = monotonicNs() - begin;
   return std::shared_ptr<const Model>(model);
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "passes/memory/liveness.h"
 #include "passes/memory/op_cost.h"
@@ -227,7 +228,7 @@ exec::ExecutionObserver* RankProfile::observer(std::int64_t step) {
 void RankProfile::barrier(std::int64_t ns) { impl_->recorder->barrier(ns); }
 
 void RankProfile::resident(std::int64_t parameter_bytes, std::int64_t optimizer_bytes) {
-  const std::int64_t now = trace::monotonicNow();
+  const std::int64_t now = monotonicNs();
   for (const auto& [c, bytes] : {std::pair{passes::MemoryClass::kParameters, parameter_bytes}, std::pair{passes::MemoryClass::kOptimizer, optimizer_bytes}}) {
     if (bytes == 0) continue;
     impl_->resident_bytes += bytes;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/dist/async_collectives.h"
@@ -27,10 +28,6 @@ namespace {
 
 /// Weights may come from, and go to, a slow disk.
 constexpr int kSlowPhase = 10;
-
-std::int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Tells the reporter of every node, adds up the time in collectives, and passes everything on.
 class RankObserver final : public exec::ExecutionObserver {
@@ -183,15 +180,15 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
   }
   if (!what.profile.file.empty()) {  // an instant that all ranks share: for ranks that are on different clocks
     SP_TRY(group->barrier());
-    if (profile) profile->barrier(nowNs());
+    if (profile) profile->barrier(monotonicNs());
     if (profile) profile->resident(state.weights().bytes(), passes::optimizerBytes(*graph, what.settings.optimizer));
   }
   const std::int64_t first = state.stepsMade();
   for (std::int64_t i = 0; i < what.steps; ++i) {
     reporter.phase("batch");
-    const std::int64_t load_begin = nowNs();
+    const std::int64_t load_begin = monotonicNs();
     SP_ASSIGN(const exec::TensorBag inputs, loadInputs(*model, what.data, first + i, request));
-    if (profile) profile->hostCall(i, "load batch", load_begin, nowNs());
+    if (profile) profile->hostCall(i, "load batch", load_begin, monotonicNs());
     reporter.phase("step");
     reporter.step(first + i);
     RankObserver observer(reporter, {place.watcher, nvtx.get(), profile ? profile->observer(i) : nullptr});
@@ -200,23 +197,23 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
     options.observer = &observer;
     options.step = first + i;
     options.seed = what.data.seed;
-    const std::int64_t begin = nowNs();
+    const std::int64_t begin = monotonicNs();
     Result<exec::StepResult> step = executor.step(inputs, options);
     if (!step) {
       // Weights are those of the last whole step: the optimizer runs only after one.
       if (i > 0 && stoppedOnRequest(step.error(), what, request)) SP_TRY(saveHere());
       return std::move(step).error();
     }
-    const std::int64_t stepped = nowNs();
+    const std::int64_t stepped = monotonicNs();
     if (i == 0 && !what.grads_to.empty())  // before the optimizer uses them up
       SP_TRY(exec::saveBag(step->gradients, gradsFile(what.grads_to, rank)));
-    const std::int64_t update_begin = nowNs();
+    const std::int64_t update_begin = monotonicNs();
     SP_ASSIGN(const exec::OptimizerReport update, state.apply(step->gradients));
-    if (profile) profile->hostCall(i, kOptimizerCall, update_begin, nowNs());
+    if (profile) profile->hostCall(i, kOptimizerCall, update_begin, monotonicNs());
     StepLine line;
     line.step = first + i;
     line.loss = step->loss;
-    line.ns = (stepped - begin) + (nowNs() - update_begin);
+    line.ns = (stepped - begin) + (monotonicNs() - update_begin);
     line.comm_ns = observer.comm_ns;
     // While this rank waits for one collective, those before it in the queue may be under way, and between them there are gaps of
     // some microseconds in which nothing is: never more than the communication itself.

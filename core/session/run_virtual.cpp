@@ -2,8 +2,8 @@
 #include "core/session/run_virtual.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "core/base/clock.h"
 #include "core/session/nvtx_observer.h"
 #include "core/session/rank_loop.h"
 #include "core/session/train_state.h"
@@ -13,10 +13,6 @@
 
 namespace spscope::session {
 namespace {
-
-std::int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// All ranks are told of by one executor; each is recorded for itself.
 class ByRank final : public exec::ExecutionObserver {
@@ -90,12 +86,12 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
   const std::unique_ptr<exec::ExecutionObserver> nvtx = nvtxObserver();
   const auto recordCall = [&](std::int64_t step, const char* name, std::int64_t begin) {
     for (const auto& p : profiles)
-      if (p) p->hostCall(step, name, begin, nowNs());
+      if (p) p->hostCall(step, name, begin, monotonicNs());
   };
   const std::int64_t first = state.stepsMade();
   for (std::int64_t i = 0; i < what.steps; ++i) {
     request.report("step", i + 1, what.steps);
-    const std::int64_t load_begin = nowNs();
+    const std::int64_t load_begin = monotonicNs();
     SP_ASSIGN(const exec::TensorBag inputs, loadInputs(model, what.data, first + i, request));
     recordCall(i, "load batch", load_begin);
     ByRank observer;
@@ -110,7 +106,7 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
     options.step = first + i;
     options.seed = what.data.seed;
     if (observed) options.observer = &observer;
-    const std::int64_t begin = nowNs();
+    const std::int64_t begin = monotonicNs();
     auto results = ranks.step(inputs, options);
     if (!results) {
       if (results.error().code != "cancelled") return std::move(results).error();
@@ -121,7 +117,7 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
     if (i == 0 && !what.grads_to.empty())
       for (int r = 0; r < size; ++r)
         SP_TRY(exec::saveBag((*results)[static_cast<std::size_t>(r)].gradients, gradsFile(what.grads_to, r)));
-    const std::int64_t update_begin = nowNs();
+    const std::int64_t update_begin = monotonicNs();
     SP_ASSIGN(const exec::OptimizerReport update, state.apply(results->front().gradients));
     recordCall(i, kOptimizerCall, update_begin);
     for (std::size_t r = 0; r < results->size(); ++r)
@@ -132,7 +128,7 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
     StepLine line;
     line.step = first + i;
     line.loss = results->front().loss;
-    line.ns = nowNs() - begin;
+    line.ns = monotonicNs() - begin;
     line.gradient_norm = update.gradient_norm;
     for (const exec::StepResult& r : *results) losses.push_back(r.loss);
     out.last_loss = std::move(losses);

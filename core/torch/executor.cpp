@@ -3,6 +3,7 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include "core/base/clock.h"
 #include "core/torch/rank_state.h"
 #include "core/torch/redistribution_impl.h"
 #include "core/torch/threads.h"
@@ -68,7 +69,7 @@ struct Executor::Impl {
     CollectiveSpan span;
     if (told) {
       e = event(step, r.kind, r.bytesSent(static_cast<std::int64_t>(t.receive.element_size())), sequence++);
-      observer->onCollectiveStart(e, span.wait_begin_ns = steadyNs());
+      observer->onCollectiveStart(e, span.wait_begin_ns = monotonicNs());
     }
     span.begin_ns = span.wait_begin_ns;
     if (r.ranks > 1) {
@@ -79,7 +80,7 @@ struct Executor::Impl {
       exchangeTogether({&r}, alone);
     }
     if (told) {
-      span.end_ns = span.wait_end_ns = steadyNs();
+      span.end_ns = span.wait_end_ns = monotonicNs();
       observer->onCollectiveWait(e, span);
     }
     t.send.reset();
@@ -102,7 +103,7 @@ struct Executor::Impl {
     Started& s = started[index];
     s.sequence = sequence++;
     if (observer != nullptr && parts.front()->ranks > 1)
-      observer->onCollectiveStart(event(step, parts.front()->kind, x.bytes, s.sequence), steadyNs());
+      observer->onCollectiveStart(event(step, parts.front()->kind, x.bytes, s.sequence), monotonicNs());
     SP_ASSIGN(s.ticket, hand(parts, std::move(transfers)));
     return {};
   }
@@ -113,10 +114,10 @@ struct Executor::Impl {
     const Started& s = started[index];
     if (s.ticket >= 0) {
       CollectiveSpan span;
-      if (observer != nullptr) span.wait_begin_ns = steadyNs();
+      if (observer != nullptr) span.wait_begin_ns = monotonicNs();
       SP_ASSIGN(const dist::CollectiveTimes times, collectives->wait(s.ticket));
       if (observer != nullptr) {
-        span.wait_end_ns = steadyNs();
+        span.wait_end_ns = monotonicNs();
         span.begin_ns = times.begin_ns;
         span.end_ns = times.end_ns;
         observer->onCollectiveWait(event(step, x.parts.front().kind, x.bytes, s.sequence), span);
@@ -157,13 +158,13 @@ struct Executor::Impl {
       *at = &step;
       if (options.cancel.cancelled()) return options.cancel.check();
       const ir::Node& node = *step.node;
-      if (!observer.nodeBegin(rank, node, steadyNs()))
+      if (!observer.nodeBegin(rank, node, monotonicNs()))
         return makeError("cancelled", "stopped by the observer", Outcome::kRunFailed);
       state.meter.setNode(&node);
       SP_TRY(run(step, &observer));
       state.freeAfter(step);
       state.meter.setNode(nullptr);
-      observer.nodeEnd(rank, node, steadyNs());
+      observer.nodeEnd(rank, node, monotonicNs());
     }
     return {};
   }
@@ -196,14 +197,14 @@ Result<StepResult> Executor::step(const TensorBag& inputs, const StepOptions& op
   seedStep(program, options);
   if (options.observer != nullptr) {
     impl_->state.meter.setObserver(options.observer, rank);
-    options.observer->stepBegin(rank, options.step, steadyNs());
+    options.observer->stepBegin(rank, options.step, monotonicNs());
   }
   const Step* at = nullptr;
   Status status = options.observer != nullptr ? impl_->runObserved(options, &at) : impl_->runPlain(options.cancel, &at);
   Result<StepResult> result = status ? impl_->state.finish() : Result<StepResult>(std::move(status).error());
   impl_->state.meter.setNode(nullptr);
   if (options.observer != nullptr) {
-    options.observer->stepEnd(rank, options.step, steadyNs());
+    options.observer->stepEnd(rank, options.step, monotonicNs());
     impl_->state.meter.setObserver(nullptr, rank);
   }
   if (!result) {

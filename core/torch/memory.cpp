@@ -7,9 +7,10 @@
 #include <c10/core/impl/alloc_cpu.h>
 
 #include <atomic>
-#include <chrono>
 #include <mutex>
 #include <vector>
+
+#include "core/base/clock.h"
 
 namespace spscope::exec {
 
@@ -46,14 +47,10 @@ thread_local bool t_reporting = false;  // an observer that allocates tensors is
 std::atomic<State*> g_others{nullptr};
 std::atomic<std::uint64_t> g_generation{1};
 
-std::int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void report(State& state, const ir::Node* node, std::int64_t bytes, std::int64_t live) {
   if (state.observer == nullptr || t_reporting || t_current != &state) return;
   t_reporting = true;
-  state.observer->allocation(state.rank, node, bytes, live, nowNs());
+  state.observer->allocation(state.rank, node, bytes, live, monotonicNs());
   t_reporting = false;
 }
 

@@ -4,8 +4,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/InferenceMode.h>
 
-#include <chrono>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "core/torch/dtype_convert.h"
 #include "core/torch/tensor_bag_impl.h"
@@ -111,10 +111,6 @@ Error withRank(Error error, int rank, const Program::Impl::Step* step) {
 
 at::Tensor received(const Program& program, const Program::Impl::Exchange& exchange, std::size_t i, const at::Tensor& buffer) {
   return buffer.view(program.graph().value(exchange.results[i]).local);
-}
-
-std::int64_t steadyNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void seedStep(const Program& program, const StepOptions& options) {

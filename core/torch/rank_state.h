@@ -43,7 +43,6 @@ class RankState {
 
 /// Adds the rank to an error of a run, and node and source where they are missing.
 Error withRank(Error error, int rank, const Program::Impl::Step* step);
-std::int64_t steadyNs();
 /// What a wait gives for part `i` of an exchange whose buffer is complete: the same memory in the result's shape.
 at::Tensor received(const Program& program, const Program::Impl::Exchange& exchange, std::size_t i, const at::Tensor& buffer);
 /// Seeds libtorch's CPU generator from the step's seed, for programs with random nodes.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "core/torch/rank_state.h"
 #include "core/torch/redistribution_impl.h"
@@ -69,14 +70,14 @@ struct VirtualRanks::Impl {
     const ir::Node& n = node(rank);
     state(rank).meter.setNode(&n);
     if (options.observer == nullptr) return {};
-    if (!options.observer->nodeBegin(rank, n, steadyNs()))
+    if (!options.observer->nodeBegin(rank, n, monotonicNs()))
       return makeError("cancelled", "stopped by the observer", Outcome::kRunFailed);
     return {};
   }
   void nodeEnds(int rank) {
     if (options.observer == nullptr) return;
     state(rank).meter.setNode(nullptr);
-    options.observer->nodeEnd(rank, node(rank), steadyNs());
+    options.observer->nodeEnd(rank, node(rank), monotonicNs());
   }
 
   Status runNode(int rank) {
@@ -176,9 +177,9 @@ struct VirtualRanks::Impl {
     }
     SP_ASSIGN(std::vector<Transfer> transfers, beginTogether(parts, inputs, std::vector<char>(inputs.size(), 0)));
     CollectiveSpan span;
-    if (options.observer != nullptr) span.begin_ns = span.wait_begin_ns = steadyNs();
+    if (options.observer != nullptr) span.begin_ns = span.wait_begin_ns = monotonicNs();
     exchangeTogether(parts, transfers);
-    if (options.observer != nullptr) span.end_ns = span.wait_end_ns = steadyNs();
+    if (options.observer != nullptr) span.end_ns = span.wait_end_ns = monotonicNs();
     for (int r = 0; r < ranks(); ++r) {
       const auto i = static_cast<std::size_t>(r);
       const MeterScope counting(state(r).meter);
@@ -222,7 +223,7 @@ struct VirtualRanks::Impl {
       s.parts.push_back(std::move(transfers));
     }
     if (options.observer != nullptr && ranks() > 1) {
-      s.span.begin_ns = steadyNs();
+      s.span.begin_ns = monotonicNs();
       for (int r = 0; r < ranks(); ++r) {
         const Program::Impl::Exchange& x = exchange(r, step(r).start);
         options.observer->onCollectiveStart(event(r, x.parts[0].kind, x.bytes, number), s.span.begin_ns);
@@ -237,7 +238,7 @@ struct VirtualRanks::Impl {
     const std::int32_t index = step(rank).wait;
     Started& s = started[static_cast<std::size_t>(index)];
     const Program::Impl::Exchange& x = exchange(rank, index);
-    if (options.observer != nullptr) s.span.wait_begin_ns = steadyNs();
+    if (options.observer != nullptr) s.span.wait_begin_ns = monotonicNs();
     if (!s.moved) {
       const MeterScope nobody(spare);
       for (std::size_t p = 0; p < s.parts.size(); ++p) {
@@ -246,10 +247,10 @@ struct VirtualRanks::Impl {
         exchangeTogether(parts, s.parts[p]);
       }
       s.moved = true;
-      if (options.observer != nullptr) s.span.end_ns = steadyNs();
+      if (options.observer != nullptr) s.span.end_ns = monotonicNs();
     }
     if (options.observer != nullptr && ranks() > 1) {
-      s.span.wait_end_ns = steadyNs();
+      s.span.wait_end_ns = monotonicNs();
       options.observer->onCollectiveWait(event(rank, x.parts[0].kind, x.bytes, s.sequence), s.span);
     }
     for (std::size_t i = 0; i < x.results.size(); ++i)
@@ -353,7 +354,7 @@ Status VirtualRanks::begin(const TensorBag& inputs, const StepOptions& options) 
   if (options.observer != nullptr)
     for (int r = 0; r < ranks(); ++r) {
       impl_->state(r).meter.setObserver(options.observer, r);
-      options.observer->stepBegin(r, options.step, steadyNs());
+      options.observer->stepBegin(r, options.step, monotonicNs());
     }
   impl_->running = true;
   return {};
@@ -406,7 +407,7 @@ Result<std::vector<StepResult>> VirtualRanks::finish() {
       impl_->stop();
       return withRank(std::move(result).error(), r, nullptr);
     }
-    if (impl_->options.observer != nullptr) impl_->options.observer->stepEnd(r, impl_->options.step, steadyNs());
+    if (impl_->options.observer != nullptr) impl_->options.observer->stepEnd(r, impl_->options.step, monotonicNs());
     results.push_back(std::move(*result));
   }
   impl_->stop();

@@ -4,20 +4,14 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 
 namespace spscope::trace {
 namespace {
-
-std::int64_t clockNs(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
-}
 
 /// What makes two ranks' CLOCK_MONOTONIC the same clock: the boot of one kernel.
 std::string bootId() {
@@ -33,14 +27,12 @@ std::string dump(const nlohmann::json& json) {
 
 }  // namespace
 
-std::int64_t monotonicNow() { return clockNs(CLOCK_MONOTONIC); }
-
 Result<std::unique_ptr<HostRecorder>> HostRecorder::create(const std::string& path, const RecordedRank& rank,
                                                            const std::vector<RecordedNode>& nodes, std::int64_t cap_bytes) {
   SP_ASSIGN(auto spool, SpoolWriter::create(path, cap_bytes));
   utsname machine{};
   uname(&machine);
-  const std::int64_t before = clockNs(CLOCK_MONOTONIC), real = clockNs(CLOCK_REALTIME), after = clockNs(CLOCK_MONOTONIC);
+  const std::int64_t before = monotonicNs(), real = wallNs(), after = monotonicNs();
   spool->append(SpoolBlock::kHeader, dump({{"rank", rank.rank},
                                            {"world", rank.world},
                                            {"backend", rank.backend},

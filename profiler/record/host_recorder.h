@@ -84,7 +84,4 @@ class HostRecorder {
   bool finished_ = false;
 };
 
-/// CLOCK_MONOTONIC.
-std::int64_t monotonicNow();
-
 }  // namespace spscope::trace

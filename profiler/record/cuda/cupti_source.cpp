@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "profiler/record/cuda/cupti_parse.h"
 #include "profiler/record/device_source.h"
@@ -41,7 +42,7 @@ constexpr Kind kKinds[] = {
     {CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead"},
 };
 
-std::uint64_t CUPTIAPI timestamp() { return static_cast<std::uint64_t>(monotonicNow()); }
+std::uint64_t CUPTIAPI timestamp() { return static_cast<std::uint64_t>(monotonicNs()); }
 void CUPTIAPI bufferRequested(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records);
 void CUPTIAPI bufferCompleted(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t size, std::size_t valid);
 
@@ -55,7 +56,7 @@ class Collector final : public DeviceSource {
     if (api_.setThreadIdType != nullptr) api_.setThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
     // Before any kind is enabled. Where it is refused, times are the wall clock's and are shifted.
     own_clock_ = api_.registerTimestamp != nullptr && api_.registerTimestamp(timestamp) == CUPTI_SUCCESS;
-    if (!own_clock_) shift_ = monotonicNow() - wallNow();
+    if (!own_clock_) shift_ = monotonicNs() - wallNs();
     if (const CUptiResult rc = api_.registerCallbacks(bufferRequested, bufferCompleted); rc != CUPTI_SUCCESS)
       return makeError("cupti-unavailable", "CUPTI does not take our buffers: " + api_.reason(rc));
     for (const Kind& k : kKinds) {
@@ -111,12 +112,6 @@ class Collector final : public DeviceSource {
   const DeviceOptions& options() const { return options_; }
 
  private:
-  static std::int64_t wallNow() {
-    timespec t{};
-    clock_gettime(CLOCK_REALTIME, &t);
-    return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
-  }
-
   CuptiApi api_;
   SpoolWriter& spool_;
   DeviceOptions options_;

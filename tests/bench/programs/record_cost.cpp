@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/base/clock.h"
 #include "profiler/record/host_recorder.h"
 
 using namespace spscope::trace;
@@ -21,18 +22,18 @@ int main(int argc, char** argv) {
     }
     HostRecorder& recorder = **made;
     const std::uint16_t group = recorder.name("sp:all_to_all");
-    const std::int64_t begin = monotonicNow();
+    const std::int64_t begin = spscope::monotonicNs();
     for (int i = 0; i < events; i += 5) {  // of a node: its two time stamps, the node, an allocation and a free; and a collective
-      const std::int64_t start = monotonicNow();
+      const std::int64_t start = spscope::monotonicNs();
       recorder.allocation(i, start, 4096, i);
-      const std::int64_t end = monotonicNow();
+      const std::int64_t end = spscope::monotonicNs();
       recorder.node(i, start, end);
       recorder.allocation(i, end, -4096, i);
       recorder.collective(i, start, end, 4096, i, group);
       recorder.wait(i, start, end, i, group);
     }
     if (const auto written = recorder.finish(); !written) return 1;
-    std::printf("{\"events\": %d, \"ns\": %lld}\n", events, static_cast<long long>(monotonicNow() - begin));
+    std::printf("{\"events\": %d, \"ns\": %lld}\n", events, static_cast<long long>(spscope::monotonicNs() - begin));
   }
   return 0;
 }

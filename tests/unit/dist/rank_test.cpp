@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/clock.h"
 #include "core/dist/message.h"
 #include "core/dist/rank_reporter.h"
 #include "core/dist/rank_state.h"
