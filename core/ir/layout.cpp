@@ -275,6 +275,7 @@ Dims contiguousStrides(const Dims& sizes) {
 }
 
 bool isContiguous(const Dims& sizes, const Dims& strides) {
+  if (numel(sizes) == 0) return true;
   std::int64_t next = 1;
   for (std::size_t i = sizes.size(); i-- > 0;) {
     if (sizes[i] == 1) continue;

@@ -142,6 +142,16 @@ IValue listOf(const PreparedOp::Slot& slot, const at::Tensor* const* tensors) {
   return IValue(std::move(list));
 }
 
+/// The fused kernels divide by the numbers of heads and positions, and of query heads by key heads: where one is 0 the process
+/// would end (SIGFPE). lower-attention takes another kernel there; a program that somebody else made may not.
+bool dividesByZero(const PreparedOp& op, const std::vector<IValue>& stack) {
+  if (op.query < 0) return false;
+  const IValue &query = stack[static_cast<std::size_t>(op.query)], &key = stack[static_cast<std::size_t>(op.key)];
+  if (!query.isTensor() || !key.isTensor() || query.toTensor().dim() != 4 || key.toTensor().dim() != 4) return false;
+  const at::Tensor &q = query.toTensor(), &k = key.toTensor();
+  return k.size(1) == 0 || q.size(1) < k.size(1) || q.size(2) == 0 || k.size(2) == 0;
+}
+
 /// Runs the boxed call; `tensorAt(i)` is operand i, `sink(tensor)` takes the outputs in order.
 template <typename TensorAt, typename Sink>
 Status run(const PreparedOp& op, TensorAt&& tensorAt, Sink&& sink) {
@@ -162,6 +172,8 @@ Status run(const PreparedOp& op, TensorAt&& tensorAt, Sink&& sink) {
       target = listOf(slot, tensors.data());
     }
   }
+  if (dividesByZero(op, stack))
+    return errorAt(op, "op-failed", op.handle.schema().name() + ": attention without heads or positions, or with fewer query heads than key heads", Outcome::kRunFailed);
   try {
     op.handle.callBoxed(&stack);
   } catch (const c10::Error& e) {
@@ -219,8 +231,12 @@ Result<PreparedOp> prepare(const ir::Node& node, c10::Device device) {
   if (!name.empty()) handle = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!handle) return fail("op-unknown", "libtorch has no op " + node.op.str());
 
-  PreparedOp op{*handle, {}, {}, {}, {}, node.name, node.location ? node.location->source : std::string()};
+  PreparedOp op{*handle, {}, {}, {}, {}, node.name, node.location ? node.location->source : std::string(), -1, -1};
   op.outputs.assign(node.outputs.begin(), node.outputs.end());
+  if (name.find("scaled_dot_product_flash") != std::string::npos || name.find("scaled_dot_product_efficient") != std::string::npos) {
+    op.query = handle->schema().argumentIndexWithName("query").value_or(-1);
+    op.key = handle->schema().argumentIndexWithName("key").value_or(-1);
+  }
 
   // Operands are numbered in the order of forEachUse, that is of the node's arguments; the stack is in schema order.
   std::vector<std::int32_t> first_operand;

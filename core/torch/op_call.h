@@ -38,6 +38,7 @@ struct PreparedOp {
   std::vector<ir::ValueId> outputs;     ///< as in the node: kNone for outputs that nobody computes
   std::string node;                     ///< for messages
   std::string source;
+  std::int32_t query = -1, key = -1;    ///< arguments of a fused attention kernel; -1: it is none
 };
 
 /// Resolves the node's op and converts its constant arguments. Every device named by the node becomes `device`, and a

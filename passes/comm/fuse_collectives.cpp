@@ -77,7 +77,9 @@ class Fuser {
 
   bool run() {
     const CollectiveOrder order(g_);
-    if (order.collectives().empty()) return false;
+    const auto started = [&](NodeId id) { return ir::isStart(g_.node(id).op); };
+    if (order.collectives().empty() || std::any_of(order.collectives().begin(), order.collectives().end(), started))
+      return false;  // nothing to do, or done already
     const std::vector<Group> groups = findGroups(g_, order, context_.settings.bucket_bytes);
     std::map<NodeId, std::size_t> group_of;
     for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -261,8 +263,9 @@ class Fuser {
         const ir::Value& operand = g_.value(operandOf(n, part));
         const ir::Value& owner = g_.value(ownerOf(operand.id));
         const std::int64_t bytes = owner.storage_bytes > 0 ? owner.storage_bytes : owner.localBytes();
-        // A small part of a large storage would keep all of it.
-        if (owner.producer == kNone || last[at(owner.id)] > static_cast<std::int64_t>(i) || operands[owner.id] > 1 ||
+        // A small part of a large storage would keep all of it. The result of a sum in place is not summed in place again:
+        // each storage changes once.
+        if (owner.producer == kNone || owners.contains(owner.id) || last[at(owner.id)] > static_cast<std::int64_t>(i) || operands[owner.id] > 1 ||
             bytes != operand.localBytes() || !contiguous(operand.id))
           continue;
         ir::Value& receive = g_.value(n.outputs[part]);

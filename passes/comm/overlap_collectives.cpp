@@ -55,6 +55,23 @@ class Overlapper {
     return std::all_of(n.outputs.begin(), n.outputs.end(), [&](ir::ValueId v) { return v == kNone || g_.value(v).storage != kNone; });
   }
 
+  /// The storages that a start changes: a sum in its operands' own memory. Whoever reads them as they were goes before it.
+  std::vector<ir::ValueId> changedBy(const ir::Node& n) const {
+    std::vector<ir::ValueId> out;
+    if (!ir::isStart(n.op) || ir::plainOf(n.op) != ir::sp::kAllReduce) return out;
+    for (const ir::ValueId v : n.outputs)
+      if (v != kNone && g_.value(v).storage != kNone) out.push_back(g_.value(v).storage);
+    return out;
+  }
+  bool reads(NodeId id, const std::vector<ir::ValueId>& storages) const {
+    bool any = false;
+    ir::forEachUse(g_.node(id), [&](const ir::Use& use) {
+      const ir::Value& v = g_.value(use.value);
+      any = any || std::find(storages.begin(), storages.end(), v.storage == kNone ? v.id : v.storage) != storages.end();
+    });
+    return any;
+  }
+
   /// Waits that no start needs, and everything that follows from their results.
   void findTails() {
     tail_.assign(g_.nodeCount(), false);
@@ -83,8 +100,11 @@ class Overlapper {
       if (move_of_[at(id)] < 0 || !ir::isStart(g_.node(id).op)) continue;
       if (moves[at(move_of_[at(id)])].early) {
         needed[at(id)] = true;
-        for (auto it = between.rbegin(); it != between.rend(); ++it)
+        const std::vector<ir::ValueId> changed = changedBy(g_.node(id));
+        for (auto it = between.rbegin(); it != between.rend(); ++it) {
+          if (!changed.empty() && reads(*it, changed)) needed[at(*it)] = true;
           if (needed[at(*it)]) forEachProducer(*it, [&](NodeId p) { needed[at(p)] = true; });
+        }
         // Not beyond the last wait that it needs: what was put off behind that one's start is to be done before it.
         auto from = between.begin();
         for (auto it = between.begin(); it != between.end(); ++it)
@@ -126,6 +146,19 @@ class Overlapper {
       if (forward && n.phase != ir::Phase::kForward) {
         while (!waiting.empty()) release(waiting.begin()->first);
         forward = false;
+      }
+      if (const std::vector<ir::ValueId> changed = changedBy(n); !changed.empty()) {
+        const auto reader = [&](NodeId r) { return reads(r, changed); };
+        std::vector<std::int32_t> before;
+        const bool tails = std::any_of(end.begin(), end.end(), reader);
+        for (const auto& [move, nodes] : waiting)
+          if (tails || std::any_of(nodes.begin(), nodes.end(), reader)) before.push_back(move);
+        for (const std::int32_t move : before) release(move);
+        if (tails) {
+          for (const NodeId tail : end) at_end[at(tail)] = false;
+          out.insert(out.end(), end.begin(), end.end());
+          end.clear();
+        }
       }
       const bool wait = n.op == ir::sp::kWait;
       bool follows = false;  // of a tail that went to the end

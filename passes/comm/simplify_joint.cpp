@@ -22,6 +22,7 @@ class Simplifier {
  public:
   Simplifier(ir::Graph& graph, const PassContext& context)
       : graph_(graph), context_(context), varying_(rankVarying(graph)), is_output_(graph.valueCount(), false) {
+    for (ir::NodeId id = 0; static_cast<std::size_t>(id) < graph.nodeCount(); ++id) operand_.push_back(ir::useArg(graph.node(id), kSelf));
     for (const ir::Output& output : graph.outputs)
       if (output.value != kNone) is_output_[static_cast<std::size_t>(output.value)] = true;
   }
@@ -42,6 +43,7 @@ class Simplifier {
         ir::Node& n = graph_.node(id);
         n.op = kClone;
         n.args = {{kSelf, ir::Use{same}}, {"memory_format", ir::MemoryFormat::kContiguous}};
+        operand_[static_cast<std::size_t>(id)] = same;
         context_.count(reason);
         rw.keepChanged(id);
       } else if (same != kNone) {
@@ -84,7 +86,7 @@ class Simplifier {
     ValueId same = kNone;
     if (n.op == ir::sp::kVary || exchanges(n)) {
       *reason = n.op == ir::sp::kVary ? "varies" : "exchanges";
-      same = n.op == ir::sp::kVary ? self : undone(n, self);
+      same = n.op == ir::sp::kVary ? self : undone(n);
     } else {
       const std::string_view base = ir::baseName(n.op);
       *reason = base == "clone" || base == "_to_copy" ? "copies" : "views";
@@ -107,9 +109,24 @@ class Simplifier {
     return code == nullptr || *code == ir::MemoryFormat::kContiguous || *code == ir::MemoryFormat::kPreserve;
   }
 
+  /// The exchange whose result the node's operand is or copies. All ranks must take the same exchanges away, so this goes by
+  /// the program as it was, and not through views: one that changes nothing here may change something on another rank,
+  /// whose part has another size; and which copies go depends on that, too.
+  const Node* exchangeBefore(const Node& n) const {
+    for (ValueId v = operand_[static_cast<std::size_t>(n.id)];;) {
+      const Node* producer = producerOf(v);
+      if (producer == nullptr || exchanges(*producer)) return producer;
+      const std::string_view base = ir::baseName(producer->op);
+      const ValueId from = operand_[static_cast<std::size_t>(producer->id)];
+      const bool copies = base == "clone" || base == "_to_copy" || base == "alias" || base == "detach" || producer->op == ir::sp::kVary;
+      if (!copies || from == kNone || graph_.value(from).dtype != graph_.value(v).dtype) return nullptr;
+      v = from;
+    }
+  }
+
   /// What stood before the exchange that this one undoes.
-  ValueId undone(const Node& n, ValueId self) const {
-    const Node* first = producerOf(self);
+  ValueId undone(const Node& n) const {
+    const Node* first = exchangeBefore(n);
     if (first == nullptr) return kNone;
     const ValueId before = ir::useArg(*first, kSelf);
     if (n.op == ir::sp::kAllToAll && first->op == ir::sp::kAllToAll) {
@@ -166,6 +183,7 @@ class Simplifier {
   const PassContext& context_;
   const std::vector<bool> varying_;
   std::vector<bool> is_output_;
+  std::vector<ValueId> operand_;  ///< by node: its `self` as it was
   std::unordered_map<ValueId, ValueId> owner_of_;  ///< of storages that went: whose they are now
 };
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The proof can fail: each mistake that people make with sequence parallelism, put by hand into the compiled step of a model
-// that is right, is seen.
+// that is right, is seen: as it stands, and after collectives are fused and put behind compute.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
 
+#include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "core/torch/capture.h"
 #include "core/torch/compare.h"
@@ -53,28 +56,63 @@ class Faults : public testing::Test {
   }
 
   using Mistake = std::function<void(Graph&, int rank)>;
-  /// Puts the mistake into each rank's program, runs them, compares as `verify` does.
-  Seen see(const Mistake& mistake) {
+  enum class Issued { kPlain, kOverlapped };
+
+  /// One rank's step with a mistake put in while each collective is one node; then, where asked, fused and overlapped as the
+  /// pipeline does; then with another mistake, put into what is issued. Errors: of the passes and of the executor.
+  Result<std::shared_ptr<const exec::Program>> programOf(int rank, Issued issued, const Mistake& before, const Mistake& after) {
+    auto graph = std::make_shared<Graph>(*compiled_.compiled.programs.front());
+    before(*graph, rank);
+    if (issued == Issued::kOverlapped) {
+      passes::Settings settings = settings_;
+      settings.communication = "overlap";
+      const auto services = exec::makeOpServices();
+      passes::PassContext context{.settings = settings};
+      context.services = services.get();
+      context.rank = rank;
+      passes::PipelineResult result =
+          passes::runPipeline(graph, {*passes::findPass("fuse-collectives"), *passes::findPass("overlap-collectives")}, context, {});
+      if (result.failure) return std::move(*result.failure);
+      graph = std::make_shared<Graph>(*result.graph);
+      EXPECT_TRUE(std::any_of(graph->order.begin(), graph->order.end(), [&](NodeId id) { return ir::isStart(graph->node(id).op); }));
+      after(*graph, rank);
+    }
+    return exec::Program::prepare(graph, {rank, kRanks, false});
+  }
+
+  /// Runs the ranks' programs, compares as `verify` does.
+  Result<Seen> compare(Issued issued, const Mistake& before, const Mistake& after = [](Graph&, int) {}) {
     std::vector<std::shared_ptr<const exec::Program>> programs;
     for (int rank = 0; rank < kRanks; ++rank) {
-      auto graph = std::make_shared<Graph>(*compiled_.compiled.programs.front());
-      mistake(*graph, rank);
-      programs.push_back(exec::Program::prepare(graph, {rank, kRanks, false}).value());
+      SP_ASSIGN(auto program, programOf(rank, issued, before, after));
+      programs.push_back(std::move(program));
     }
-    auto ranks = exec::VirtualRanks::create(std::move(programs)).value();
-    EXPECT_TRUE(ranks.bind(state_));
-    const auto results = ranks.step(inputs_).value();
+    SP_ASSIGN(auto ranks, exec::VirtualRanks::create(std::move(programs)));
+    SP_TRY(ranks.bind(state_));
+    SP_ASSIGN(const auto results, ranks.step(inputs_));
     const auto tolerance = exec::Tolerance::of(ir::DType::kF64);
     Seen out;
     out.equal = true;
     for (const exec::StepResult& r : results) {
       const double loss = exec::relativeError(r.loss, reference_.loss);
-      const auto gradients = exec::compareGradients(r.gradients, reference_.gradients, tolerance.floor).value();
+      SP_ASSIGN(const auto gradients, exec::compareGradients(r.gradients, reference_.gradients, tolerance.floor));
       out.equal = out.equal && loss <= tolerance.loss && gradients.within(tolerance);
       out.loss_rel = std::max(out.loss_rel, loss);
       if (gradients.rel_max >= out.gradient_rel) out.gradient_rel = gradients.rel_max, out.worst = gradients.worst;
     }
     return out;
+  }
+  /// The mistake in the plain program. The overlapped one must give the same verdict, by the same figures.
+  Seen see(const Mistake& mistake) {
+    const Seen plain = compare(Issued::kPlain, mistake).value();
+    const Result<Seen> overlapped = compare(Issued::kOverlapped, mistake);
+    EXPECT_TRUE(overlapped) << overlapped.error().format();
+    if (overlapped) {
+      EXPECT_EQ(overlapped->equal, plain.equal);
+      EXPECT_NEAR(overlapped->loss_rel, plain.loss_rel, 1e-9 * (1 + plain.loss_rel));
+      EXPECT_NEAR(overlapped->gradient_rel, plain.gradient_rel, 1e-9 * (1 + plain.gradient_rel));
+    }
+    return plain;
   }
 
   static bool nothing(const Node&) { return true; }
@@ -290,6 +328,112 @@ TEST_F(Faults, RanksThatIssueOtherCollectivesDoNotStart) {
   const auto ranks = exec::VirtualRanks::create(std::move(programs));
   ASSERT_FALSE(ranks);
   EXPECT_EQ(ranks.error().code, "rank-programs-differ");
+}
+
+/// Mistakes in exchanges, before they are fused. Sizes that do not fit need not run; nothing may call them equal.
+TEST_F(Faults, ExchangesOfOtherPartsOrSizes) {
+  use("llama_causal_mha_pos");
+  const auto exchange = [](Graph& g) -> Node& { return g.node(find(g, "sp.all_to_all.default", forward)); };
+  const Mistake other_offset = [&](Graph& g, int) {  // each rank gives its neighbour's heads away
+    const NodeId id = find(g, "sp.all_to_all.default", forward);
+    const ValueId operand = ir::useArg(g.node(id), "self");
+    const std::int64_t dim = ir::intArg(g.node(id), "scatter_dim", -1);
+    const NodeId producer = g.value(operand).producer;
+    const ValueId rolled = insert(g, producer, "aten.roll.default",
+                                  {{"self", Use{operand}}, {"shifts", std::vector<std::int64_t>{1}}, {"dims", std::vector<std::int64_t>{dim}}},
+                                  operand, g.value(operand).local);
+    g.node(id).set("self", Use{rolled});
+  };
+  const Seen seen = see(other_offset);
+  EXPECT_FALSE(seen.equal);
+  EXPECT_GT(seen.loss_rel, 1e-6);
+  for (const char* blocks : {"gather_blocks", "scatter_blocks"})
+    for (const Issued issued : {Issued::kPlain, Issued::kOverlapped}) {
+      SCOPED_TRACE(blocks);
+      const auto result = compare(issued, [&](Graph& g, int) {
+        ir::Dims sizes = *ir::intListArg(exchange(g), blocks);
+        --sizes.front();
+        ++sizes.back();
+        exchange(g).set(blocks, sizes);
+      });
+      EXPECT_FALSE(result && result->equal);
+    }
+}
+
+/// Mistakes that only a fused, started program can have.
+TEST_F(Faults, InWhatIsIssued) {
+  use("llama_causal_mha_pos");
+  const auto startOf = [](const Graph& g, const char* op, std::size_t parts) {
+    return find(g, op, [&](const Node& n) { return ir::partCount(n) >= parts; });
+  };
+  const auto operands = [](Graph& g, NodeId start) { return std::get<ir::UseList>(*g.node(start).find("self")); };
+  const auto waitOf = [](const Graph& g, NodeId start) {
+    return find(g, "sp.wait.default", [&](const Node& n) { return std::get<ir::UseList>(*n.find("self")).front().value == g.node(start).outputs[0]; });
+  };
+  const Mistake none = [](Graph&, int) {};
+  const auto right = compare(Issued::kOverlapped, none, none);
+  ASSERT_TRUE(right) << right.error().format();
+  ASSERT_TRUE(right->equal);
+
+  const std::map<std::string, Mistake> mistakes = {
+      {"operands of an exchange in another order",
+       [&](Graph& g, int) {
+         const NodeId start = startOf(g, "sp.all_to_all_start.default", 2);
+         ir::UseList list = operands(g, start);
+         std::swap(list[0], list[1]);
+         g.node(start).set("self", std::move(list));
+       }},
+      {"a gradient of a bucket that is taken before the sum",
+       [&](Graph& g, int) {
+         const NodeId start = startOf(g, "sp.all_reduce_start.default", 2);
+         const ValueId own = operands(g, start)[0].value, sum = g.node(waitOf(g, start)).outputs[0];
+         const NodeId copy = g.addNode("aten.clone.default", "fault");
+         g.node(copy).args = {{"self", Use{own}}};
+         g.node(copy).phase = g.node(start).phase;
+         const ValueId kept = g.addOutput(copy, g.value(own).dtype, g.value(own).local);
+         g.order.insert(std::find(g.order.begin(), g.order.end(), start), copy);
+         g.replaceAllUses(sum, kept);
+       }},
+      {"a gradient of a bucket that is summed again",
+       [&](Graph& g, int) {
+         const NodeId start = startOf(g, "sp.all_reduce_start.default", 2);
+         const NodeId wait = waitOf(g, start);
+         const ValueId sum = g.node(wait).outputs[0];
+         const NodeId again = g.addNode("sp.all_reduce.default", "fault");
+         g.node(again).args = {{"self", Use{sum}}};
+         g.node(again).phase = g.node(start).phase;
+         const ValueId twice = g.addOutput(again, g.value(sum).dtype, g.value(sum).local);
+         g.replaceAllUses(sum, twice);
+         g.node(again).set("self", Use{sum});
+         g.order.insert(std::find(g.order.begin(), g.order.end(), wait) + 1, again);
+       }},
+      {"parts of other sizes",
+       [&](Graph& g, int) {
+         const NodeId start = startOf(g, "sp.all_to_all_start.default", 1);
+         ir::Dims sizes = *ir::intListArg(g.node(start), "scatter_blocks");
+         --sizes[0], ++sizes[1];
+         g.node(start).set("scatter_blocks", sizes);
+       }},
+      {"parts that are put together along another dimension's sizes",
+       [&](Graph& g, int) {
+         const NodeId unpack = find(g, "sp.unpack.default");
+         ir::Dims sizes = *ir::intListArg(g.node(unpack), "blocks");
+         --sizes.front(), ++sizes.back();
+         g.node(unpack).set("blocks", sizes);
+       }},
+      {"an exchange that nobody waits for",
+       [&](Graph& g, int) {
+         const NodeId start = startOf(g, "sp.all_reduce_start.default", 2);
+         const NodeId wait = waitOf(g, start);
+         for (std::size_t i = 0; i < ir::partCount(g.node(start)); ++i) g.replaceAllUses(g.node(wait).outputs[i], g.node(start).outputs[i]);
+         std::erase(g.order, wait);
+       }},
+  };
+  for (const auto& [what, mistake] : mistakes) {
+    SCOPED_TRACE(what);
+    const auto result = compare(Issued::kOverlapped, none, mistake);
+    EXPECT_FALSE(result && result->equal);
+  }
 }
 
 TEST_F(Faults, AMissingVaryIsSeenBeforeAnythingRuns) {
