@@ -6,16 +6,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "core/base/strings.h"
-#include "core/dist/async_collectives.h"
-#include "core/dist/c10d/gloo.h"
+#include "tests/support/gloo_ranks.h"
 
 namespace spscope::dist {
 namespace {
@@ -23,40 +19,13 @@ namespace {
 using ir::DType;
 using testing::HasSubstr;
 
-template <typename Body>
-std::vector<Status> onRanks(int ranks, Body body, Rendezvous base = {}) {
-  std::string directory = testing::TempDir() + "spscope-async-XXXXXX";
-  EXPECT_NE(mkdtemp(directory.data()), nullptr);
-  std::vector<Status> results(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      Rendezvous at = base;
-      at.rank = r;
-      at.size = ranks;
-      at.file = directory + "/store";
-      auto group = connectGloo(at);
-      if (!group) {
-        results[static_cast<std::size_t>(r)] = group.error();
-        return;
-      }
-      const auto async = makeAsync(std::move(*group));
-      results[static_cast<std::size_t>(r)] = body(*async);
-    });
-  for (std::thread& t : threads) t.join();
-  std::filesystem::remove_all(directory);
-  return results;
-}
-
-double valueAt(int rank, std::int64_t i) { return std::sin(static_cast<double>(i) * 0.7 + rank * 1.3) * std::pow(10.0, rank); }
-
 class GlooAsync : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, GlooAsync, testing::Values(1, 2, 3, 4));
 
 /// Buckets of tensors that are empty, tiny, joined, and larger than what is summed at once.
 TEST_P(GlooAsync, ABucketIsSummedInRankOrderToTheBit) {
   const std::vector<std::int64_t> counts{3, 0, 1, 200'000, 5, 700'001, 40'000, 130'000, 2};
-  for (const Status& s : onRanks(GetParam(), [&](Collectives& group) -> Status {
+  for (const Status& s : onAsyncRanks(GetParam(), [&](Collectives& group) -> Status {
          std::vector<std::vector<double>> data;
          std::vector<CollectivePart> parts;
          for (std::size_t p = 0; p < counts.size(); ++p) {
@@ -80,7 +49,7 @@ TEST_P(GlooAsync, ABucketIsSummedInRankOrderToTheBit) {
 
 /// Uneven and empty blocks, several operands of different sizes, two starts under way, waited for in the other order.
 TEST_P(GlooAsync, SeveralExchangesAreUnderWayAtOnce) {
-  for (const Status& s : onRanks(GetParam(), [&](Collectives& group) -> Status {
+  for (const Status& s : onAsyncRanks(GetParam(), [&](Collectives& group) -> Status {
          const int size = group.size(), me = group.rank();
          std::vector<std::vector<float>> sends, receives;
          std::vector<std::int64_t> tickets;
@@ -134,7 +103,7 @@ TEST(GlooPending, TimesOutAndNamesTheRankNumberAndOp) {
     const std::lock_guard lock(mutex);
     notices.push_back(strf("%.*s %lld %d", static_cast<int>(op.size()), op.data(), static_cast<long long>(number), inside));
   };
-  const auto results = onRanks(2, [&](Collectives& group) -> Status {
+  const auto results = onAsyncRanks(2, [&](Collectives& group) -> Status {
     static std::vector<float> first[2]{std::vector<float>(9, 1.0F), std::vector<float>(9, 1.0F)};
     static std::vector<float> second(9, 1.0F);
     SP_ASSIGN(const std::int64_t one, startSum(group, first[group.rank()]));
@@ -164,7 +133,7 @@ TEST(GlooPending, TimesOutAndNamesTheRankNumberAndOp) {
 TEST(GlooPending, NamesADifferenceInSize) {
   Rendezvous base;
   base.timeout = std::chrono::milliseconds(4000);
-  const auto results = onRanks(2, [&](Collectives& group) -> Status {
+  const auto results = onAsyncRanks(2, [&](Collectives& group) -> Status {
     static std::vector<float> data[2]{std::vector<float>(9, 1.0F), std::vector<float>(8, 1.0F)};
     SP_ASSIGN(const std::int64_t ticket, startSum(group, data[group.rank()]));
     SP_TRY(group.wait(ticket));

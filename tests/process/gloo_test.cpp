@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic and the errors of the Gloo collectives: every rank a thread of this process, meeting at a file.
-#include "core/dist/c10d/gloo.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <bit>
-#include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <numeric>
 #include <thread>
@@ -17,33 +13,13 @@
 
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
+#include "tests/support/gloo_ranks.h"
 
 namespace spscope::dist {
 namespace {
 
 using ir::DType;
 using testing::HasSubstr;
-
-/// Runs `body(group)` on P threads, each a rank; collects what it returns.
-template <typename Body>
-std::vector<Status> onRanks(int ranks, Body body, Rendezvous base = {}) {
-  std::string directory = testing::TempDir() + "spscope-gloo-XXXXXX";
-  EXPECT_NE(mkdtemp(directory.data()), nullptr);
-  std::vector<Status> results(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      Rendezvous at = base;
-      at.rank = r;
-      at.size = ranks;
-      if (at.host.empty()) at.file = directory + "/store";
-      auto group = connectGloo(at);
-      results[static_cast<std::size_t>(r)] = group ? body(**group) : Status(group.error());
-    });
-  for (std::thread& t : threads) t.join();
-  std::filesystem::remove_all(directory);
-  return results;
-}
 
 void expectAllFine(const std::vector<Status>& results) {
   for (const Status& s : results) EXPECT_TRUE(s) << s.error().format();
@@ -54,9 +30,6 @@ class Gloo : public testing::TestWithParam<int> {
   int ranks() const { return GetParam(); }
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, Gloo, testing::Values(1, 2, 3, 4));
-
-/// Every rank's value of element i; sums of them in rank order are what the collectives must give, to the bit.
-double valueAt(int rank, std::int64_t i) { return std::sin(static_cast<double>(i) * 0.7 + rank * 1.3) * std::pow(10.0, rank); }
 
 TEST_P(Gloo, AllReduceSumsInRankOrderToTheBit) {
   for (const std::int64_t count : {0, 1, 2, 7, 5000, 100'003}) {

@@ -23,6 +23,18 @@ struct LlamaShape {
   bool factors = true;      ///< leave the sequence tag on what the planned graph would have held
 };
 
+/// Enough to see everything, small enough to run a policy on in milliseconds.
+inline LlamaShape smallShape(int layers) {
+  LlamaShape shape;
+  shape.layers = layers;
+  shape.seq = 256;
+  shape.hidden = 64;
+  shape.heads = shape.kv_heads = 4;
+  shape.ffn = 96;
+  shape.vocab = 128;
+  return shape;
+}
+
 class JointBuilder {
  public:
   using V = ir::ValueId;
@@ -31,8 +43,8 @@ class JointBuilder {
   JointBuilder() { graph.form = ir::Form::kJoint; }
 
   // --- inputs and nodes -----------------------------------------------------------------------------------------
-  V input(const std::string& name, ir::DType dtype, ir::Dims shape, ir::InputKind kind, bool trainable = false) {
-    const V v = graph.addValue(name, dtype, std::move(shape));
+  V input(const std::string& name, ir::DType element, ir::Dims shape, ir::InputKind kind, bool trainable = false) {
+    const V v = graph.addValue(name, element, std::move(shape));
     graph.value(v).storage_bytes = graph.value(v).localBytes();
     ir::Input in;
     in.value = v;

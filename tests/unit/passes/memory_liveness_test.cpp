@@ -17,20 +17,8 @@ namespace spscope::passes {
 namespace {
 
 using testing::JointBuilder;
-using testing::LlamaShape;
 using testing::llamaJoint;
-
-LlamaShape smallShape() {
-  LlamaShape shape;
-  shape.layers = 2;
-  shape.seq = 256;
-  shape.hidden = 64;
-  shape.heads = 4;
-  shape.kv_heads = 4;
-  shape.ffn = 96;
-  shape.vocab = 128;
-  return shape;
-}
+using testing::smallShape;
 
 ir::ValueId rootOf(const ir::Graph& graph, ir::ValueId value) {
   while (graph.value(value).storage != ir::kNone) value = graph.value(value).storage;
@@ -59,7 +47,7 @@ std::vector<std::int64_t> naiveCurve(const ir::Graph& graph) {
 }
 
 TEST(Liveness, EqualsANaiveSimulation) {
-  ir::Graph graph = llamaJoint(smallShape());
+  ir::Graph graph = llamaJoint(smallShape(2));
   EXPECT_EQ(predictMemory(graph, {}).live, naiveCurve(graph));
 
   // And after rematerialisation, where copies of nodes and their storages have been added.
@@ -72,7 +60,7 @@ TEST(Liveness, EqualsANaiveSimulation) {
 }
 
 TEST(Liveness, ClassesSumToTheCurve) {
-  const ir::Graph graph = llamaJoint(smallShape());
+  const ir::Graph graph = llamaJoint(smallShape(2));
   LivenessOptions options;
   options.optimizer = "adamw";
   options.by_class = true;

@@ -19,6 +19,7 @@ namespace {
 using testing::JointBuilder;
 using testing::LlamaShape;
 using testing::llamaJoint;
+using testing::smallShape;
 using testing::runPass;
 using V = JointBuilder::V;
 
@@ -26,18 +27,6 @@ constexpr double kMiB = 1048576.0;
 const std::vector<std::string> kPolicies = {"all", "sac", "min-cut", "budget=0", "budget=0.005", "budget=0.5", "budget=1"};
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-LlamaShape smallShape(int layers) {
-  LlamaShape shape;
-  shape.layers = layers;
-  shape.seq = 256;
-  shape.hidden = 64;
-  shape.heads = 4;
-  shape.kv_heads = 4;
-  shape.ffn = 96;
-  shape.vocab = 128;
-  return shape;
-}
 
 struct Decided {
   ir::Graph graph;

@@ -21,20 +21,10 @@ namespace {
 using testing::JointBuilder;
 using testing::LlamaShape;
 using testing::llamaJoint;
+using testing::smallShape;
 using testing::runPass;
 
 constexpr double kMiB = 1048576.0;
-
-LlamaShape smallShape(int layers) {
-  LlamaShape shape;
-  shape.layers = layers;
-  shape.seq = 256;
-  shape.hidden = 64;
-  shape.heads = 4;
-  shape.ffn = 96;
-  shape.vocab = 128;
-  return shape;
-}
 
 /// A value as the expression that computes it, phases and copies forgotten: equal expressions, equal values.
 class Expressions {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "profiler/record/cuda/cupti_parse.h"
 #include "profiler/record/host_recorder.h"
 #include "profiler/record/spool_reader.h"
@@ -65,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Loaded, CuptiVersions, testing::Values(120000u, 120900u
 TEST_P(CuptiVersions, OneLaunchIsOneKernelWithItsNode) {
   auto source = start();
   ASSERT_TRUE(source) << source.error().format();
-  const std::int64_t before = monotonicNow();
+  const std::int64_t before = monotonicNs();
   (*source)->push(3);
   FAKE(fakeCuptiLaunch)(2);
   (*source)->pop();
@@ -94,7 +95,7 @@ TEST_P(CuptiVersions, OneLaunchIsOneKernelWithItsNode) {
   EXPECT_EQ(calls[0].correlation, kernels[0].correlation);
   EXPECT_EQ(t.strings.text(calls[0].name), "cudaLaunchKernel_v7000");
   EXPECT_GE(kernels[0].start, before + t.ranks[0].base_ns) << "the callback put CUPTI on our clock";
-  EXPECT_LE(kernels[3].start, monotonicNow() + t.ranks[0].base_ns);
+  EXPECT_LE(kernels[3].start, monotonicNs() + t.ranks[0].base_ns);
 }
 
 TEST_F(Cupti, ManyBuffersAndThreadsLoseNothing) {
@@ -221,7 +222,7 @@ TEST_F(Cupti, WithoutTheTimestampCallbackTheWallClockIsShifted) {
   FAKE(fakeCuptiRefuseTimestamps)();
   auto source = start();
   ASSERT_TRUE(source);
-  const std::int64_t before = monotonicNow();
+  const std::int64_t before = monotonicNs();
   FAKE(fakeCuptiLaunch)(1);
   (*source)->stop();
   const Trace t = read();
