@@ -198,7 +198,9 @@ TEST_F(Profile, ARankThatComesLateIsWaitedForAndTransfersNoSlower) {
   std::printf("%zu collectives: waiting grows by %.3f ms (spread %.3f), transfer by %.3f ms (spread %.3f)\n", grown_wait.size(), wait, spread_wait,
               transfer, spread_transfer);
   if (spread_wait > 8 || spread_transfer > 8) GTEST_SKIP() << "the machine is too busy to tell 20 ms from nothing: spread " << spread_wait << " ms";
-  EXPECT_NEAR(wait, 20, 2 + spread_wait);
+  // Who sleeps 20 ms is late by at least that; on a busy machine it wakes some milliseconds later, every time. Not twice.
+  EXPECT_GT(wait, 20 - 2 - spread_wait);
+  EXPECT_LT(wait, 2 * 20);
   EXPECT_NEAR(transfer, 0, 2 + spread_transfer);
 }
 
