@@ -18,6 +18,7 @@
 #include "core/session/nvtx_observer.h"
 #include "core/session/stage.h"
 #include "core/session/train_state.h"
+#include "core/torch/block_cache.h"
 #include "core/torch/capture.h"
 #include "core/torch/observer.h"
 #include "core/torch/tensor_store.h"
@@ -130,6 +131,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
   const int rank = place.meet.rank, size = place.meet.size;
   exec::setThreads(what.settings.threads);
   exec::installCountingAllocator();
+  exec::keepFreedBlocks();
 
   RankTraining out;
   reporter.phase("open");

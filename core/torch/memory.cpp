@@ -3,6 +3,8 @@
 // that libtorch promises, and makes frees exact on any thread without a table.
 #include "core/torch/memory.h"
 
+#include "core/torch/block_cache.h"
+
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
 
@@ -38,6 +40,7 @@ struct Header {
   State* state;
   std::uint64_t generation;
   std::int64_t bytes;
+  std::size_t kept_bytes;  ///< of the block as the cache knows it; 0: not the cache's
   const ir::Node* node;  ///< that made it; of the program that runs as long as the generation is the meter's
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
@@ -46,6 +49,7 @@ thread_local State* t_current = nullptr;
 thread_local bool t_reporting = false;  // an observer that allocates tensors is not reported to itself
 std::atomic<State*> g_others{nullptr};
 std::atomic<std::uint64_t> g_generation{1};
+std::atomic<BlockCache*> g_cache{nullptr};  // never freed
 
 void report(State& state, const ir::Node* node, std::int64_t bytes, std::int64_t live) {
   if (state.observer == nullptr || t_reporting || t_current != &state) return;
@@ -69,7 +73,8 @@ void release(void* data) {
   if (data == nullptr) return;
   char* const base = static_cast<char*>(data) - kHeaderBytes;
   const Header header = *reinterpret_cast<const Header*>(base);
-  c10::free_cpu(base);
+  if (header.kept_bytes > 0) g_cache.load(std::memory_order_acquire)->give({base, header.kept_bytes});
+  else c10::free_cpu(base);
   State* const state = header.state;
   if (state == nullptr || state->generation.load(std::memory_order_relaxed) != header.generation) return;
   const std::int64_t live = state->live.fetch_sub(header.bytes, std::memory_order_relaxed) - header.bytes;
@@ -81,10 +86,13 @@ class CountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     const c10::Device cpu(c10::DeviceType::CPU);
     if (bytes == 0) return {nullptr, nullptr, &release, cpu};
-    char* const base = static_cast<char*>(c10::alloc_cpu(bytes + kHeaderBytes));
+    BlockCache::Block block{nullptr, 0};
+    BlockCache* const cache = bytes < BlockCache::kSmallest ? nullptr : g_cache.load(std::memory_order_acquire);
+    if (cache != nullptr) block = cache->take(bytes + kHeaderBytes);
+    char* const base = static_cast<char*>(block.data != nullptr ? block.data : c10::alloc_cpu(bytes + kHeaderBytes));
     State* state = t_current != nullptr ? t_current : g_others.load(std::memory_order_relaxed);
     const std::uint64_t generation = state != nullptr ? state->generation.load(std::memory_order_relaxed) : 0;
-    *reinterpret_cast<Header*>(base) = Header{state, generation, static_cast<std::int64_t>(bytes), state != nullptr ? state->node : nullptr};
+    *reinterpret_cast<Header*>(base) = Header{state, generation, static_cast<std::int64_t>(bytes), block.bytes, state != nullptr ? state->node : nullptr};
     if (state != nullptr) count(*state, static_cast<std::int64_t>(bytes));
     void* const data = base + kHeaderBytes;
     return {data, data, &release, cpu};
@@ -108,6 +116,11 @@ void installCountingAllocator() {
     return true;
   }();
   (void)once;
+}
+
+void keepFreedBlocks() {
+  static auto* const cache = new BlockCache([](void* data) { c10::free_cpu(data); });
+  g_cache.store(cache, std::memory_order_release);
 }
 
 MemoryMeter::MemoryMeter() {

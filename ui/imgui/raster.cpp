@@ -4,11 +4,13 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <mutex>
 #include <thread>
 
@@ -18,12 +20,13 @@ namespace {
 constexpr int kTileWidth = 256, kTileHeight = 64;
 constexpr std::size_t kWorthThreads = 24;  // tiles to paint
 
-/// What one or two triangles are, clipped.
+/// What one or two triangles are, clipped. There are a hundred thousand in a frame: small.
 struct Piece {
-  enum Kind : std::uint8_t { kSolid, kGlyph, kTriangle } kind;
+  enum Kind : std::uint32_t { kSolid, kGlyph, kTriangle };
   int x0, y0, x1, y1;            ///< pixels that may be touched
   std::uint32_t colour;          ///< ImGui's: ABGR
-  const ImDrawVert* corner[3];   ///< kGlyph: [0] top left, [1] bottom right
+  Kind kind : 2;
+  std::uint32_t corners : 30;    ///< not kSolid: index of the first into State::corners
 };
 
 std::uint32_t opaque(std::uint32_t abgr) { return 0xff000000u | (abgr & 0xff) << 16 | (abgr & 0xff00) | (abgr >> 16 & 0xff); }
@@ -46,6 +49,21 @@ std::uint64_t bits(float a, float b) {
   std::uint32_t x, y;
   std::memcpy(&x, &a, 4), std::memcpy(&y, &b, 4);
   return static_cast<std::uint64_t>(x) << 32 | y;
+}
+
+/// Pixels [at, at + count) of one colour. Most events are a few pixels wide, most backgrounds hundreds.
+inline void fillRun(std::uint32_t* at, int count, std::uint32_t colour) {
+  using Four [[gnu::vector_size(16), gnu::aligned(4), gnu::may_alias]] = std::uint32_t;
+  if (count < 4) {
+    for (int i = 0; i < count; ++i) at[i] = colour;
+    return;
+  }
+  const Four four{colour, colour, colour, colour};
+  int i = 0;
+  for (; i + 16 <= count; i += 16)
+    for (int k = 0; k < 16; k += 4) *reinterpret_cast<Four*>(at + i + k) = four;
+  for (; i + 4 <= count; i += 4) *reinterpret_cast<Four*>(at + i) = four;
+  *reinterpret_cast<Four*>(at + count - 4) = four;
 }
 
 /// A few threads that wait for work; the caller works, too.
@@ -110,6 +128,7 @@ struct Raster::State {
   int width = 0, height = 0;
   std::uint32_t background = 0;
   std::vector<Piece> pieces;
+  std::vector<const ImDrawVert*> corners;  ///< of a glyph top left and bottom right, of a triangle all
   std::vector<std::vector<std::uint32_t>> tiles;  ///< pieces of each, in order
   std::vector<std::uint64_t> hash, before;
   std::unique_ptr<Workers> workers;
@@ -117,7 +136,7 @@ struct Raster::State {
   int stride = 0;
 
   void collect(const ImDrawData& data);
-  void add(const Piece& piece);
+  void add(Piece piece, std::initializer_list<const ImDrawVert*> at = {});
   void paintTile(std::size_t tile) const;
   void glyph(const Piece& piece, int x0, int y0, int x1, int y1) const;
   void triangle(const Piece& piece, int x0, int y0, int x1, int y1) const;
@@ -133,19 +152,16 @@ void Raster::setAtlas(const unsigned char* alpha, int width, int height) {
   state_->before.clear();
 }
 
-void Raster::State::add(const Piece& piece) {
+void Raster::State::add(Piece piece, std::initializer_list<const ImDrawVert*> at) {
   if (piece.x0 >= piece.x1 || piece.y0 >= piece.y1 || piece.colour >> 24 == 0) return;
   const auto id = static_cast<std::uint32_t>(pieces.size());
+  piece.corners = static_cast<std::uint32_t>(corners.size()) & 0x3fffffff;
+  corners.insert(corners.end(), at.begin(), at.end());
   pieces.push_back(piece);
   std::uint64_t h = mix(piece.colour, static_cast<std::uint64_t>(piece.kind));
   h = mix(h, static_cast<std::uint64_t>(static_cast<std::uint32_t>(piece.x0)) << 32 | static_cast<std::uint32_t>(piece.x1));
   h = mix(h, static_cast<std::uint64_t>(static_cast<std::uint32_t>(piece.y0)) << 32 | static_cast<std::uint32_t>(piece.y1));
-  if (piece.kind != Piece::kSolid) {
-    for (int i = 0; i < (piece.kind == Piece::kGlyph ? 2 : 3); ++i) {
-      const ImDrawVert& v = *piece.corner[i];
-      h = mix(mix(mix(h, bits(v.pos.x, v.pos.y)), bits(v.uv.x, v.uv.y)), v.col);
-    }
-  }
+  for (const ImDrawVert* v : at) h = mix(mix(mix(h, bits(v->pos.x, v->pos.y)), bits(v->uv.x, v->uv.y)), v->col);
   for (int row = piece.y0 / kTileHeight; row <= (piece.y1 - 1) / kTileHeight; ++row) {
     for (int column = piece.x0 / kTileWidth; column <= (piece.x1 - 1) / kTileWidth; ++column) {
       const auto tile = static_cast<std::size_t>(row * columns() + column);
@@ -160,7 +176,7 @@ void Raster::State::add(const Piece& piece) {
 }
 
 void Raster::State::collect(const ImDrawData& data) {
-  pieces.clear();
+  pieces.clear(), corners.clear();
   tiles.resize(static_cast<std::size_t>(columns() * rows()));
   for (auto& tile : tiles) tile.clear();
   hash.assign(tiles.size(), background);
@@ -181,38 +197,53 @@ void Raster::State::collect(const ImDrawData& data) {
           if (a.pos.y == b.pos.y && b.pos.x == c.pos.x && c.pos.y == d.pos.y && d.pos.x == a.pos.x && a.col == b.col && a.col == c.col && a.col == d.col && a.pos.x <= c.pos.x && a.pos.y <= c.pos.y) {
             const bool glyph = a.uv.x != c.uv.x || a.uv.y != c.uv.y;
             const auto whole = [](float v) { return static_cast<int>(v + 0.5f); };  // what is below 0 is clipped
-            add({glyph ? Piece::kGlyph : Piece::kSolid, std::max(cx0, whole(a.pos.x)), std::max(cy0, whole(a.pos.y)), std::min(cx1, whole(c.pos.x)), std::min(cy1, whole(c.pos.y)), a.col, {&a, &c, nullptr}});
+            const int x0 = std::max(cx0, whole(a.pos.x)), y0 = std::max(cy0, whole(a.pos.y)), x1 = std::min(cx1, whole(c.pos.x)), y1 = std::min(cy1, whole(c.pos.y));
+            if (glyph) add({x0, y0, x1, y1, a.col, Piece::kGlyph, 0}, {&a, &c});
+            else add({x0, y0, x1, y1, a.col, Piece::kSolid, 0});
             i += 3;
             continue;
           }
         }
-        add({Piece::kTriangle, std::max(cx0, static_cast<int>(std::floor(std::min({a.pos.x, b.pos.x, c.pos.x})))), std::max(cy0, static_cast<int>(std::floor(std::min({a.pos.y, b.pos.y, c.pos.y})))),
-             std::min(cx1, static_cast<int>(std::ceil(std::max({a.pos.x, b.pos.x, c.pos.x})))), std::min(cy1, static_cast<int>(std::ceil(std::max({a.pos.y, b.pos.y, c.pos.y})))), a.col | b.col | c.col, {&a, &b, &c}});
+        add({std::max(cx0, static_cast<int>(std::floor(std::min({a.pos.x, b.pos.x, c.pos.x})))), std::max(cy0, static_cast<int>(std::floor(std::min({a.pos.y, b.pos.y, c.pos.y})))),
+             std::min(cx1, static_cast<int>(std::ceil(std::max({a.pos.x, b.pos.x, c.pos.x})))), std::min(cy1, static_cast<int>(std::ceil(std::max({a.pos.y, b.pos.y, c.pos.y})))), a.col | b.col | c.col, Piece::kTriangle, 0}, {&a, &b, &c});
       }
     }
   }
 }
 
 void Raster::State::glyph(const Piece& piece, int x0, int y0, int x1, int y1) const {
-  const ImDrawVert &a = *piece.corner[0], &c = *piece.corner[1];
+  const ImDrawVert &a = *corners[piece.corners], &c = *corners[piece.corners + 1];
   const std::uint32_t rgb = opaque(piece.colour);
   const unsigned alpha = piece.colour >> 24;
   const float du = (c.uv.x - a.uv.x) / (c.pos.x - a.pos.x) * static_cast<float>(atlas_width), dv = (c.uv.y - a.uv.y) / (c.pos.y - a.pos.y) * static_cast<float>(atlas_height);
+  // Which two texels a column lies between, and how much of the second: the same in every row.
+  struct Between {
+    int at;
+    unsigned second;  ///< of 256
+  };
+  std::array<Between, kTileWidth> between;
+  for (int x = x0; x < x1; ++x) {
+    const float u = a.uv.x * static_cast<float>(atlas_width) + (static_cast<float>(x) + 0.5f - a.pos.x) * du - 0.5f;
+    const int at = std::clamp(static_cast<int>(std::floor(u)), 0, atlas_width - 2);
+    between[static_cast<std::size_t>(x - x0)] = {at, static_cast<unsigned>(std::clamp(u - static_cast<float>(at), 0.0f, 1.0f) * 256 + 0.5f)};
+  }
   for (int y = y0; y < y1; ++y) {
     const float v = a.uv.y * static_cast<float>(atlas_height) + (static_cast<float>(y) + 0.5f - a.pos.y) * dv;
     const unsigned char* row = atlas + std::clamp(static_cast<int>(v), 0, atlas_height - 1) * atlas_width;
-    for (int x = x0; x < x1; ++x) {
-      const float u = a.uv.x * static_cast<float>(atlas_width) + (static_cast<float>(x) + 0.5f - a.pos.x) * du - 0.5f;
-      const int at = std::clamp(static_cast<int>(std::floor(u)), 0, atlas_width - 2);
-      const float part = std::clamp(u - static_cast<float>(at), 0.0f, 1.0f);
-      const auto covered = static_cast<unsigned>(static_cast<float>(row[at]) * (1 - part) + static_cast<float>(row[at + 1]) * part);
-      if (covered > 0) blend(pixels[y * stride + x], rgb, covered * alpha / 255);
+    std::uint32_t* pixel = pixels + y * stride + x0;
+    for (int i = 0; i < x1 - x0; ++i) {
+      const auto [at, second] = between[static_cast<std::size_t>(i)];
+      const unsigned covered = (row[at] * (256 - second) + row[at + 1] * second) >> 8;
+      if (covered == 0) continue;
+      const unsigned share = covered * alpha / 255;
+      if (share == 255) pixel[i] = rgb;
+      else blend(pixel[i], rgb, share);
     }
   }
 }
 
 void Raster::State::triangle(const Piece& piece, int x0, int y0, int x1, int y1) const {
-  const ImDrawVert &a = *piece.corner[0], &b = *piece.corner[1], &c = *piece.corner[2];
+  const ImDrawVert &a = *corners[piece.corners], &b = *corners[piece.corners + 1], &c = *corners[piece.corners + 2];
   const float area = (b.pos.x - a.pos.x) * (c.pos.y - a.pos.y) - (c.pos.x - a.pos.x) * (b.pos.y - a.pos.y);
   if (std::fabs(area) < 1e-6f) return;
   for (int y = y0; y < y1; ++y) {
@@ -237,9 +268,13 @@ void Raster::State::paintTile(std::size_t tile) const {
   const int left = static_cast<int>(tile) % columns() * kTileWidth, top = static_cast<int>(tile) / columns() * kTileHeight;
   const int right = std::min(width, left + kTileWidth), bottom = std::min(height, top + kTileHeight);
   const auto fill = [&](int x0, int y0, int x1, int y1, std::uint32_t colour) {
-    for (int y = y0; y < y1; ++y) std::fill(pixels + y * stride + x0, pixels + y * stride + x1, colour);
+    std::uint32_t* row = pixels + y0 * stride + x0;
+    for (int y = y0; y < y1; ++y, row += stride) fillRun(row, x1 - x0, colour);
   };
-  fill(left, top, right, bottom, background);
+  // add() lets nothing stay under an opaque piece that fills the tile.
+  const Piece* first = tiles[tile].empty() ? nullptr : &pieces[tiles[tile].front()];
+  const bool hidden = first && first->kind == Piece::kSolid && first->colour >> 24 == 255 && first->x0 <= left && first->y0 <= top && first->x1 >= right && first->y1 >= bottom;
+  if (!hidden) fill(left, top, right, bottom, background);
   for (const std::uint32_t id : tiles[tile]) {
     const Piece& p = pieces[id];
     const int x0 = std::max(left, p.x0), y0 = std::max(top, p.y0), x1 = std::min(right, p.x1), y1 = std::min(bottom, p.y1);

@@ -19,6 +19,8 @@
 
 #include "core/base/strings.h"
 #include "core/dist/c10d/gloo.h"
+#include "core/torch/block_cache.h"
+#include "core/torch/memory.h"
 #include "core/torch/redistribution_impl.h"
 #include "core/torch/threads.h"
 
@@ -101,6 +103,8 @@ struct Rank {
 
 Status serve(const std::string& folder, int rank, int ranks, int rounds, const std::vector<std::int64_t>& sizes) {
   exec::setThreads(1);
+  exec::installCountingAllocator();  // as every rank does
+  exec::keepFreedBlocks();
   dist::Rendezvous at;
   at.rank = rank;
   at.size = ranks;

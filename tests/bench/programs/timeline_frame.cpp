@@ -3,7 +3,7 @@
 // and memory tracks, all in sight. Prints one JSON object a line: the size, the view, and for each frame its wall and CPU
 // nanoseconds (of all threads).
 //
-//   timeline_frame EVENTS FRAMES
+//   timeline_frame EVENTS FRAMES [WIDTH VIEW]    one size and view, to look at it with a profiler
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -61,6 +61,8 @@ trace::Trace makeTrace(int events) {
 
 int main(int argc, char** argv) {
   const int events = argc > 1 ? std::atoi(argv[1]) : 1'000'000, frames = argc > 2 ? std::atoi(argv[2]) : 40;
+  const int only_width = argc > 4 ? std::atoi(argv[3]) : 0;
+  const std::string only_view = argc > 4 ? argv[4] : "";
   const trace::Trace t = makeTrace(events);
   const auto breakdown = trace::breakdown(t, trace::classifyWork(t));
   const auto memory = trace::memoryUse(t);
@@ -72,6 +74,7 @@ int main(int argc, char** argv) {
     double scale;
   };
   for (const Size size : {Size{1600, 1000, 1}, Size{1600, 1000, 2}, Size{3840, 2160, 1}, Size{3840, 2160, 2}}) {
+    if (only_width > 0 && size.width != only_width) continue;
     ui::ImguiCore core;
     ui::TimelineModel model;
     ui::TimelineCanvas canvas(core, model);
@@ -90,6 +93,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 3; ++i) frame(true);
     for (const char* view : {"all", "moving", "thousandth", "still"}) {
       const std::string what = view;
+      if (!only_view.empty() && what != only_view) continue;
       model.fit();
       if (what == "thousandth") model.zoomAt(size.width / 2.0, 1000);
       frame(true);

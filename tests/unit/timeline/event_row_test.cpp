@@ -80,6 +80,44 @@ TEST(EventRow, DrawsWhatBruteForceDrawsAtAnyZoom) {
   }
 }
 
+TEST(EventRow, AMovedRowIsTheRowDrawnFromNothing) {
+  std::mt19937_64 random(11);
+  const auto same = [](const RowColumn& a, const RowColumn& b) {
+    return a.kind == b.kind && a.count == b.count && (a.kind == RowColumn::kEmpty || (a.paint == b.paint && a.density == b.density && a.item == b.item && a.longest == b.longest));
+  };
+  for (int round = 0; round < 30; ++round) {
+    const std::vector<Item> items = randomItems(random, 3000);
+    const EventRow row = rowOf(items);
+    MemoryCurve curve;
+    for (const Item& item : items) curve.add(item.start, static_cast<std::int64_t>(random() % 1000));
+    curve.finish();
+    const auto span = static_cast<double>(items.back().end);
+    for (const double scale : {span / 300, span / 9000, 41.0, 0.7}) {
+      const Viewport grid{span * 0.3 + 0.123, scale, 0};
+      ColumnCache<RowColumn> kept;
+      ColumnCache<std::int64_t> kept_memory;
+      std::int64_t at = 0;
+      for (int move = 0; move < 25; ++move) {
+        const std::size_t width = 200 + random() % 60;
+        kept.update(grid, at, width, [&](std::int64_t from, std::int64_t to, RowColumn* out) { row.columns(grid, from, to, out); });
+        kept_memory.update(grid, at, width, [&](std::int64_t from, std::int64_t to, std::int64_t* out) { curve.columns(grid, from, to, out); });
+        std::vector<RowColumn> fresh(width);
+        std::vector<std::int64_t> fresh_memory(width);
+        row.columns(grid, at, at + static_cast<std::int64_t>(width), fresh.data());
+        curve.columns(grid, at, at + static_cast<std::int64_t>(width), fresh_memory.data());
+        EXPECT_EQ(kept_memory.of, fresh_memory);
+        for (std::size_t x = 0; x < width; ++x) ASSERT_TRUE(same(kept.of[x], fresh[x])) << "round " << round << " scale " << scale << " move " << move << " pixel " << x;
+        std::vector<RowSpan> a, b;
+        EventRow::join(kept.of, a), EventRow::join(fresh, b);
+        ASSERT_EQ(a.size(), b.size());
+        for (std::size_t i = 0; i < a.size(); ++i)
+          ASSERT_TRUE(a[i].x0 == b[i].x0 && a[i].x1 == b[i].x1 && a[i].paint == b[i].paint && a[i].density == b[i].density && a[i].item == b[i].item && a[i].count == b[i].count && a[i].gathered == b[i].gathered) << i;
+        at += static_cast<std::int64_t>(random() % 21) - 10 + (random() % 10 == 0 ? 500 : 0) - (random() % 10 == 0 ? 500 : 0);
+      }
+    }
+  }
+}
+
 TEST(EventRow, AMillionEventsAreAFewThousandSpans) {
   EventRow row;
   for (int i = 0; i < 1'000'000; ++i) row.add(i * 10, i * 10 + 7, i, Paint::kMatmul);

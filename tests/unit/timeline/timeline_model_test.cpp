@@ -146,6 +146,31 @@ TEST(Timeline, AClickChoosesAndADragMoves) {
   EXPECT_NEAR(after->x0, closer.x0 + 50, 1.01);
 }
 
+TEST(Timeline, WhatMovedLooksLikeWhatIsDrawnFromNothing) {
+  const Opened opened(twoRanks());
+  TimelineModel model = modelOf(opened);
+  model.wheel(600, 300, 3, false);
+  const TimelineModel zoomed = model;
+  double moved = 0;
+  Scene seen, fresh;
+  for (const double dx : {7.0, -5.0, 0.4, 0.4, 0.4, -33.3, 250.0, -90.25, 3.0}) {
+    model.pan(dx, 0);
+    model.scene(seen);
+    moved += dx;
+    TimelineModel other = zoomed;  // has drawn nothing yet
+    other.pan(moved, 0);
+    other.scene(fresh);
+    EXPECT_EQ(model.view().start_ns, other.view().start_ns);
+    EXPECT_EQ(seen.events, fresh.events);
+    ASSERT_EQ(seen.quads.size(), fresh.quads.size());
+    for (std::size_t i = 0; i < seen.quads.size(); ++i) {
+      const Quad &a = seen.quads[i], &b = fresh.quads[i];
+      ASSERT_TRUE(a.box.x0 == b.box.x0 && a.box.y0 == b.box.y0 && a.box.x1 == b.box.x1 && a.box.y1 == b.box.y1 && a.paint == b.paint && a.density == b.density) << i << " after " << dx;
+    }
+  }
+  EXPECT_NEAR(zoomed.view().start_ns - moved * zoomed.view().ns_per_px, model.view().start_ns, 0.5 * zoomed.view().ns_per_px) << "parts of pixels add up";
+}
+
 TEST(Timeline, ZoomKeepsTheInstantUnderTheCursorDownToNanoseconds) {
   const Opened opened(twoRanks());
   TimelineModel model = modelOf(opened);

@@ -4,8 +4,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace spscope::ui {
+
+std::int64_t Viewport::lastBefore(double x) const {
+  auto at = static_cast<std::int64_t>(std::floor(timeOf(x)));
+  while (xOf(static_cast<double>(at)) >= x) --at;  // off by one or two, from rounding
+  while (xOf(static_cast<double>(at + 1)) < x) ++at;
+  return at;
+}
 
 void EventRow::add(std::int64_t start, std::int64_t end, std::int32_t id, Paint paint) {
   start_.push_back(start), end_.push_back(end), id_.push_back(id), paint_.push_back(paint);
@@ -24,16 +32,15 @@ void EventRow::finish() {
       for (std::size_t i = first; i < last; ++i) {
         if (levels_.empty()) {
           const std::int64_t length = end_[i] - start_[i];
-          if (i == first) b = {start_[i], end_[i], 0, static_cast<std::int32_t>(i), paint_[i]};
+          if (i == first) b = {end_[i], 0, length, static_cast<std::int32_t>(i), paint_[i]};
           b.end = std::max(b.end, end_[i]), b.busy += length;
-          if (length > end_[static_cast<std::size_t>(b.longest)] - start_[static_cast<std::size_t>(b.longest)]) b.longest = static_cast<std::int32_t>(i);
+          if (length > b.longest_ns) b.longest_ns = length, b.longest = static_cast<std::int32_t>(i);
           time[static_cast<std::size_t>(paint_[i])] += length + 1;  // events without length count, too
         } else {
           const Block& c = levels_.back()[i];
-          const auto length = [&](std::int32_t item) { return end_[static_cast<std::size_t>(item)] - start_[static_cast<std::size_t>(item)]; };
           if (i == first) b = c, b.busy = 0;
           b.end = std::max(b.end, c.end), b.busy += c.busy;
-          if (length(c.longest) > length(b.longest)) b.longest = c.longest;
+          if (c.longest_ns > b.longest_ns) b.longest_ns = c.longest_ns, b.longest = c.longest;
           for (std::size_t p = 0; p < time.size(); ++p) time[p] += times[i][p];
         }
       }
@@ -68,74 +75,93 @@ std::pair<std::size_t, std::size_t> EventRow::between(std::int64_t begin, std::i
 }
 
 void EventRow::draw(const Viewport& view, std::vector<RowSpan>& out) const {
-  const auto [first, last] = visible(view);
-  const std::size_t begin = out.size();
-  // As Viewport::xOf, with what it divides by at hand.
-  const auto xOf = [start = view.start_ns, times = 1 / view.ns_per_px](std::int64_t ns) { return (static_cast<double>(ns) - start) * times; };
+  std::vector<RowColumn> of(static_cast<std::size_t>(std::max(0, view.width_px)));
+  columns(view, 0, view.width_px, of.data());
+  join(of, out);
+}
+
+void EventRow::columns(const Viewport& view, std::int64_t from, std::int64_t to, RowColumn* out) const {
+  std::fill(out, out + (to - from), RowColumn{});
+  // The first that ends right of the edge, or lies on it and has no length.
+  auto i = static_cast<std::size_t>(std::upper_bound(end_.begin(), end_.end(), view.lastBefore(std::nextafter(static_cast<double>(from), 1e300))) - end_.begin());
+  for (const std::int64_t before = view.lastBefore(static_cast<double>(from)); i > 0 && start_[i - 1] > before;) --i;
   const double fourths = 4 / view.ns_per_px;
-  // The pixel that is being gathered.
-  struct {
-    int x = -1;
-    double busy = 0;
-    std::int64_t longest = -1, best = -1;
-    Paint paint = Paint::kOther;
-    std::int32_t item = 0, count = 0;
-  } cell;
-  int covered = 0;  // pixels left of this one are drawn
-  const auto flush = [&] {
-    if (cell.count == 0) return;
-    const auto density = static_cast<std::uint8_t>(std::clamp(static_cast<int>(cell.busy * fourths + 0.999), 1, 4));
-    RowSpan* before = out.size() > begin ? &out.back() : nullptr;
-    if (before && before->x1 == cell.x && before->gathered && before->paint == cell.paint && (isHatched(cell.paint) || std::abs(before->density - density) <= 1)) {
-      if (cell.longest > end_[static_cast<std::size_t>(before->item)] - start_[static_cast<std::size_t>(before->item)]) before->item = cell.item;
-      ++before->x1, before->count += cell.count;
-    } else {
-      out.push_back({cell.x, cell.x + 1, cell.paint, density, cell.item, cell.count, true});
-    }
-    covered = cell.x + 1;
-    cell = {};
+  std::int64_t x = from - 1;                      // the pixel in which the item starts
+  std::int64_t start_within = std::numeric_limits<std::int64_t>::min(), end_within = 0;  // the last that starts, ends in it
+  std::int64_t covered = from;                    // pixels left of this one are full
+  std::int64_t busy = 0, best = -1;               // of what is gathered in x
+  const auto close = [&] {
+    if (x < covered) return;
+    RowColumn& c = out[x - from];
+    if (c.kind == RowColumn::kGathered) c.density = static_cast<std::uint8_t>(std::clamp(static_cast<int>(static_cast<double>(busy) * fourths + 0.999), 1, 4)), covered = x + 1;
   };
-  // Something that lies within one pixel.
-  const auto gather = [&](int x, std::int64_t busy, std::int32_t longest, Paint paint, std::size_t count) {
-    if (x < covered) {  // the end of a wide event fills this pixel
-      if (out.size() > begin) out.back().count += static_cast<std::int32_t>(count);
-      return;
-    }
-    if (cell.count > 0 && cell.x != x) flush();
-    cell.x = x, cell.busy += static_cast<double>(busy), cell.count += static_cast<std::int32_t>(count);
-    if (busy > cell.best) cell.best = busy, cell.paint = paint;
-    const std::int64_t length = end_[static_cast<std::size_t>(longest)] - start_[static_cast<std::size_t>(longest)];
-    if (length > cell.longest) cell.longest = length, cell.item = longest;
+  // `count` items from i on that lie in pixel x.
+  const auto gather = [&](std::int64_t time, std::int64_t length, std::int32_t longest, Paint paint, std::int32_t count) {
+    RowColumn& c = out[x - from];
+    c.count += count;
+    if (x < covered) return;  // the end of a wide event fills the pixel
+    busy += time;
+    if (time > best) best = time, c.paint = paint;
+    if (c.kind == RowColumn::kEmpty || length > c.longest) c.longest = length, c.item = longest;
+    c.kind = RowColumn::kGathered;
   };
-  for (std::size_t i = first; i < last;) {
+  for (; i < size();) {
+    if (start_[i] > start_within) {
+      close();
+      x = static_cast<std::int64_t>(std::floor(view.xOf(static_cast<double>(start_[i]))));
+      if (x >= to) break;
+      busy = 0, best = -1;
+      start_within = view.lastBefore(static_cast<double>(x + 1)), end_within = view.lastBefore(std::nextafter(static_cast<double>(x + 1), 1e300));
+    }
     // The largest block that begins here and lies within a pixel.
-    std::size_t level = 0, span = 1;
-    while (level < levels_.size() && i % (span * kFanOut) == 0 && i + span * kFanOut <= last) {
-      const Block& b = levels_[level][i / (span * kFanOut)];
-      // Cut towards 0: what begins left of the view is seen from its first pixel on.
-      if (xOf(b.end) > static_cast<double>(static_cast<std::int64_t>(xOf(b.start))) + 1) break;
-      ++level, span *= kFanOut;
+    std::size_t level = 0;
+    for (std::size_t bits = kFanOutBits; level < levels_.size() && (i & ((std::size_t{1} << bits) - 1)) == 0 && i + (std::size_t{1} << bits) <= size(); bits += kFanOutBits) {
+      if (levels_[level][i >> bits].end > end_within) break;
+      ++level;
     }
     if (level > 0) {
-      const Block& b = levels_[level - 1][i / span];
-      gather(static_cast<int>(xOf(b.start)), b.busy, b.longest, b.paint, span);
-      i += span;
+      const Block& b = levels_[level - 1][i >> (level * kFanOutBits)];
+      gather(b.busy, b.longest_ns, b.longest, b.paint, 1 << (level * kFanOutBits));
+      i += std::size_t{1} << (level * kFanOutBits);
       continue;
     }
-    const double from = xOf(start_[i]), to = xOf(end_[i]);
-    const int x0 = static_cast<int>(std::max(0.0, from));
-    const int x1 = static_cast<int>(std::min<double>(view.width_px, std::ceil(to)));
-    if (x1 <= x0 + 1) {
-      gather(x0, end_[i] - start_[i], static_cast<std::int32_t>(i), paint_[i], 1);
+    const std::int64_t length = end_[i] - start_[i];
+    if (end_[i] <= end_within) {
+      gather(length, length, static_cast<std::int32_t>(i), paint_[i], 1);
     } else {
-      flush();
-      const int at = std::max(x0, covered);
-      if (x1 > at) out.push_back({at, x1, paint_[i], 4, static_cast<std::int32_t>(i), 1}), covered = x1;
-      else ++out.back().count;
+      close();
+      const auto end = std::min(to, static_cast<std::int64_t>(std::ceil(view.xOf(static_cast<double>(end_[i])))));
+      if (x >= from && x < covered) ++out[x - from].count;
+      for (std::int64_t at = std::max(x, covered); at < end; ++at)
+        out[at - from] = {at == x ? RowColumn::kBegins : RowColumn::kGoesOn, paint_[i], 4, static_cast<std::int32_t>(i), at == x ? 1 : 0, length};
+      covered = std::max(covered, end);
     }
     ++i;
   }
-  flush();
+  if (x < to) close();
+}
+
+void EventRow::join(const std::vector<RowColumn>& columns, std::vector<RowSpan>& out) {
+  std::int64_t longest = 0;
+  RowSpan* last = nullptr;
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    const RowColumn& c = columns[k];
+    if (c.kind == RowColumn::kEmpty) continue;
+    const auto x = static_cast<int>(k);
+    const bool touches = last && last->x1 == x;
+    if (c.kind == RowColumn::kGoesOn && touches && !last->gathered && last->item == c.item) {
+      ++last->x1, last->count += c.count;
+    } else if (c.kind == RowColumn::kGathered && touches && last->gathered && last->paint == c.paint && (isHatched(c.paint) || std::abs(last->density - c.density) <= 1)) {
+      if (c.longest > longest) last->item = c.item, longest = c.longest;
+      ++last->x1, last->count += c.count;
+    } else {
+      // What began left of the first pixel is seen from there on; what began in a full pixel was counted there.
+      const bool later = c.kind == RowColumn::kGoesOn;
+      if (later && touches) --last->count;
+      last = &out.emplace_back(RowSpan{x, x + 1, c.paint, c.density, c.item, c.count + (later ? 1 : 0), c.kind == RowColumn::kGathered});
+      longest = c.longest;
+    }
+  }
 }
 
 std::size_t EventRow::at(const Viewport& view, double x) const {
@@ -182,16 +208,19 @@ std::int64_t MemoryCurve::at(std::int64_t time) const {
 }
 
 void MemoryCurve::draw(const Viewport& view, std::vector<std::int64_t>& out) const {
-  out.assign(static_cast<std::size_t>(std::max(0, view.width_px)), 0);
-  const auto from = [&](double x) {  // the first point that is not left of x
-    return static_cast<std::size_t>(std::partition_point(time_.begin(), time_.end(), [&](std::int64_t t) { return view.xOf(static_cast<double>(t)) < x; }) - time_.begin());
-  };
-  std::size_t next = from(0);
-  for (int x = 0; x < view.width_px; ++x) {
-    std::size_t end = next;
-    if (end < time_.size() && view.xOf(static_cast<double>(time_[end])) < x + 1) end = from(x + 1);
-    const std::int64_t before = next == 0 ? 0 : live_[next - 1];
-    out[static_cast<std::size_t>(x)] = std::max(before, most(next, end));
+  out.resize(static_cast<std::size_t>(std::max(0, view.width_px)));
+  columns(view, 0, view.width_px, out.data());
+}
+
+void MemoryCurve::columns(const Viewport& view, std::int64_t from, std::int64_t to, std::int64_t* out) const {
+  auto next = static_cast<std::size_t>(std::upper_bound(time_.begin(), time_.end(), view.lastBefore(static_cast<double>(from))) - time_.begin());
+  for (std::int64_t x = from; x < to; ++x) {
+    const std::int64_t within = view.lastBefore(static_cast<double>(x + 1));
+    std::size_t step = 1;  // points of a pixel are near: doubling steps, then halves
+    while (next + step <= time_.size() && time_[next + step - 1] <= within) step *= 2;
+    const auto low = time_.begin() + static_cast<std::ptrdiff_t>(next + step / 2), high = time_.begin() + static_cast<std::ptrdiff_t>(std::min(time_.size(), next + step));
+    const auto end = static_cast<std::size_t>(std::upper_bound(low, high, within) - time_.begin());
+    out[x - from] = std::max(next == 0 ? 0 : live_[next - 1], most(next, end));
     next = end;
   }
 }

@@ -3,6 +3,7 @@
 // depends on the pixels and not on the events. Nothing is lost: each pixel that holds a part of an event is covered.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -20,6 +21,8 @@ struct Viewport {
   double xOf(double ns) const { return (ns - start_ns) * (1 / ns_per_px); }
   double timeOf(double x) const { return start_ns + x * ns_per_px; }
   double end_ns() const { return timeOf(width_px); }
+  /// The last whole instant that is drawn left of x, by xOf() itself: what is compared with it need not be converted.
+  std::int64_t lastBefore(double x) const;
 };
 
 /// Pixels x0 up to, not including, x1.
@@ -30,6 +33,39 @@ struct RowSpan {
   std::int32_t item = 0;         ///< the longest of those shown here
   std::int32_t count = 0;        ///< how many events show here first
   bool gathered = false;         ///< of events that lie within a pixel each; otherwise one event (and what hides at its edge)
+};
+
+/// What a row shows in one pixel. Depends on where the pixel lies in time and on nothing else that is seen: a view that
+/// moves by whole pixels shows the same columns elsewhere.
+struct RowColumn {
+  enum Kind : std::uint8_t { kEmpty, kGathered, kBegins, kGoesOn } kind = kEmpty;  ///< the last two: of an event wider than a pixel
+  Paint paint = Paint::kOther;
+  std::uint8_t density = 4;      ///< as RowSpan's
+  std::int32_t item = 0, count = 0;
+  std::int64_t longest = 0;      ///< of kGathered: ns of `item`
+};
+
+/// Pixels [first, first + of.size()) of `view`, kept while what is seen moves by whole pixels; T as columns() fills it.
+template <typename T>
+struct ColumnCache {
+  Viewport view;
+  std::int64_t first = 0;
+  std::vector<T> of;
+  /// Makes it hold [from, from + count); compute(a, b, T*) is asked only for what is new.
+  template <typename Compute>
+  void update(const Viewport& now, std::int64_t from, std::size_t count, Compute&& compute) {
+    const auto end = from + static_cast<std::int64_t>(count), had_end = first + static_cast<std::int64_t>(of.size());
+    std::vector<T> next(count);
+    const std::int64_t kept_from = std::max(from, first), kept_end = now.start_ns == view.start_ns && now.ns_per_px == view.ns_per_px ? std::min(end, had_end) : kept_from;
+    if (kept_from < kept_end) {
+      std::copy(of.begin() + (kept_from - first), of.begin() + (kept_end - first), next.begin() + (kept_from - from));
+      if (from < kept_from) compute(from, kept_from, next.data());
+      if (kept_end < end) compute(kept_end, end, next.data() + (kept_end - from));
+    } else {
+      compute(from, end, next.data());
+    }
+    view = now, first = from, of.swap(next);
+  }
 };
 
 class EventRow {
@@ -52,16 +88,19 @@ class EventRow {
   std::pair<std::size_t, std::size_t> between(std::int64_t begin, std::int64_t end) const;
   /// Spans from left to right, none overlapping; appended to `out`. O(pixels · log events).
   void draw(const Viewport& view, std::vector<RowSpan>& out) const;
+  /// The same in two steps. Fills `out` with the view's pixels [from, to), which may lie outside its width.
+  void columns(const Viewport& view, std::int64_t from, std::int64_t to, RowColumn* out) const;
+  static void join(const std::vector<RowColumn>& columns, std::vector<RowSpan>& out);
   /// The item that is drawn at pixel x: of several, the longest. size(): none.
   std::size_t at(const Viewport& view, double x) const;
 
  private:
   struct Block {
-    std::int64_t start, end, busy;
+    std::int64_t end, busy, longest_ns;
     std::int32_t longest;
     Paint paint;
   };
-  static constexpr std::size_t kFanOut = 8;
+  static constexpr std::size_t kFanOut = 8, kFanOutBits = 3;
   std::vector<std::int64_t> start_, end_;
   std::vector<std::int32_t> id_;
   std::vector<Paint> paint_;
@@ -81,6 +120,8 @@ class MemoryCurve {
   std::int64_t at(std::int64_t time) const;
   /// For each pixel the most that was live in it. O(pixels · log points).
   void draw(const Viewport& view, std::vector<std::int64_t>& out) const;
+  /// The view's pixels [from, to), which may lie outside its width.
+  void columns(const Viewport& view, std::int64_t from, std::int64_t to, std::int64_t* out) const;
 
  private:
   std::int64_t most(std::size_t first, std::size_t last) const;

@@ -29,6 +29,7 @@ std::string lower(std::string_view text) {
 void TimelineModel::show(std::vector<TimelineShown> shown) {
   const bool same_first = !shown_.empty() && !shown.empty() && shown_[0].index == shown[0].index;
   shown_ = std::move(shown);
+  row_columns_.clear(), memory_columns_.clear();
   if (shown_.size() > 2) shown_.resize(2);
   open_.clear();
   span_ns_ = 1, summary_.clear();
@@ -90,6 +91,7 @@ void TimelineModel::clampView() {
   view_.ns_per_px = std::clamp(view_.ns_per_px, kClosest, std::max(kClosest, span_ns_ * 1.5 / plot));
   const double seen = view_.ns_per_px * plot;
   view_.start_ns = std::clamp(view_.start_ns, -0.9 * seen, span_ns_ - 0.1 * seen);
+  if (view_.start_ns != grid().timeOf(static_cast<double>(column_))) grid_ns_ = view_.start_ns, column_ = 0, rest_px_ = 0;
   scroll_y_ = std::clamp(scroll_y_, 0.0, std::max(0.0, content_height_ - (height_px_ - axisHeight())));
 }
 
@@ -114,7 +116,10 @@ void TimelineModel::zoomAt(double x, double factor) {
 }
 
 void TimelineModel::pan(double dx_px, double dy_px) {
-  view_.start_ns -= dx_px * view_.ns_per_px;
+  const double whole = std::round(dx_px + rest_px_);
+  rest_px_ += dx_px - whole;
+  column_ -= std::llround(whole);
+  view_.start_ns = grid().timeOf(static_cast<double>(column_));
   scroll_y_ -= dy_px;
   clampView();
   changed();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ui/model/timeline/timeline_sums.h"
@@ -172,9 +173,11 @@ class TimelineModel {
   void layout();
   void changed() { ++version_, panel_stale_ = true; }
   void clampView();
+  Viewport grid() const { return {grid_ns_, view_.ns_per_px, 0}; }
   double plotX(double x) const { return x - gutterWidth(); }
   std::vector<RowMarks> marksOf(const std::vector<Match>& events) const;
   void drawTrack(const PlacedTrack& at, Scene& out, std::vector<RowSpan>& spans) const;
+  void spansOf(const EventRow& row, std::vector<RowSpan>& out) const;
   void drawMarks(const std::vector<RowMarks>& marks, Ink ink, Scene& out, std::vector<RowSpan>& spans) const;
   void drawFollowed(Scene& out) const;
   void drawAxis(Scene& out) const;
@@ -187,6 +190,9 @@ class TimelineModel {
   std::vector<PlacedTrack> placed_;
   std::vector<std::vector<bool>> open_;     ///< by source and track
   Viewport view_;
+  // pan() moves by whole pixels of this grid, so that what was drawn before is still right; anything else makes a new one.
+  double grid_ns_ = 0, rest_px_ = 0;
+  std::int64_t column_ = 0;  ///< of view_.start_ns
   int height_px_ = 0;
   double scale_ = 1, scroll_y_ = 0, content_height_ = 0;
   double span_ns_ = 1;
@@ -203,6 +209,9 @@ class TimelineModel {
   std::uint64_t version_ = 1;
   mutable bool panel_stale_ = true;
   mutable Panel panel_;
+  // What rows showed in the last frame: a view that moved shows most of it again.
+  mutable std::unordered_map<const EventRow*, ColumnCache<RowColumn>> row_columns_;
+  mutable std::unordered_map<const MemoryCurve*, ColumnCache<std::int64_t>> memory_columns_;
 };
 
 }  // namespace spscope::ui

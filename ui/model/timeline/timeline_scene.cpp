@@ -12,7 +12,8 @@ using namespace trace;
 
 namespace {
 
-constexpr double kCharacter = 6.4;  // mean width of one of small text
+constexpr double kCharacter = 6.4;        // mean width of one of small text
+constexpr std::size_t kRowsKept = 1000;   // several screens full
 
 /// What fits, cut at a character of UTF-8.
 std::string cut(std::string_view text, double width) {
@@ -60,6 +61,7 @@ void TimelineModel::scene(Scene& out) const {
   out.clear();
   if (shown_.empty()) return;
   drawAxis(out);
+  if (row_columns_.size() > kRowsKept) row_columns_.clear();
   std::vector<RowSpan> spans;
   int source = 0;
   std::int32_t rank = -1;
@@ -114,13 +116,22 @@ void TimelineModel::scene(Scene& out) const {
   }
 }
 
+void TimelineModel::spansOf(const EventRow& row, std::vector<RowSpan>& out) const {
+  ColumnCache<RowColumn>& seen = row_columns_[&row];
+  seen.update(grid(), column_, static_cast<std::size_t>(view_.width_px),
+              [&](std::int64_t from, std::int64_t to, RowColumn* at) { row.columns(grid(), from, to, at); });
+  EventRow::join(seen.of, out);
+}
+
 void TimelineModel::drawTrack(const PlacedTrack& at, Scene& out, std::vector<RowSpan>& spans) const {
   const TimelineIndex& index = *shown_[static_cast<std::size_t>(at.source)].index;
   const TimelineTrack& track = index.tracks()[static_cast<std::size_t>(at.track)];
   const auto left = static_cast<float>(gutterWidth());
   if (track.shows == TrackShows::kMemory) {
-    std::vector<std::int64_t> live;
-    track.memory.draw(view_, live);
+    ColumnCache<std::int64_t>& seen = memory_columns_[&track.memory];
+    seen.update(grid(), column_, static_cast<std::size_t>(view_.width_px),
+                [&](std::int64_t from, std::int64_t to, std::int64_t* columns) { track.memory.columns(grid(), from, to, columns); });
+    const std::vector<std::int64_t>& live = seen.of;
     const Box row = rowBox(at, 0);
     const float height = row.y1 - row.y0;
     const auto level = [&](std::int64_t bytes) {
@@ -144,7 +155,7 @@ void TimelineModel::drawTrack(const PlacedTrack& at, Scene& out, std::vector<Row
     if (row.y1 <= axisHeight() || row.y0 >= height_px_) continue;
     spans.clear();
     const EventRow& events = track.rows[static_cast<std::size_t>(r)];
-    events.draw(view_, spans);
+    spansOf(events, spans);
     const bool shaded = !track.waiting.empty() && track.waiting[static_cast<std::size_t>(r)].size() > 0;  // text is on stripes
     for (std::size_t i = 0; i < spans.size(); ++i) {
       const RowSpan& s = spans[i];
@@ -164,7 +175,7 @@ void TimelineModel::drawTrack(const PlacedTrack& at, Scene& out, std::vector<Row
     }
     if (!shaded) continue;
     spans.clear();
-    track.waiting[static_cast<std::size_t>(r)].draw(view_, spans);
+    spansOf(track.waiting[static_cast<std::size_t>(r)], spans);
     // The upper part stays in the colour of what waits.
     const float third = std::round((row.y1 - row.y0) / 3);
     for (const RowSpan& s : spans) {
