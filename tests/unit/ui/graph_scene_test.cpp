@@ -129,6 +129,38 @@ TEST(GraphScene, BoxesDoNotOverlapUnlessTheyNest) {
   }
 }
 
+/// Every stretch of every line lies beside, above or below every box that is neither one of its ends nor around one.
+void expectLinesGoAround(const GraphDrawing& s) {
+  const auto holds = [](const Rect& outer, const Rect& r) { return r.x >= outer.x && r.right() <= outer.right() && r.y >= outer.y && r.bottom() <= outer.bottom(); };
+  for (const SceneEdge& e : s.edges) {
+    if (e.portal || e.upwards) continue;
+    const Rect &from = s.boxes[static_cast<std::size_t>(e.from)].rect, &to = s.boxes[static_cast<std::size_t>(e.to)].rect;
+    EXPECT_FLOAT_EQ(e.points.front().y, from.bottom());
+    EXPECT_FLOAT_EQ(e.points.back().y, to.y);
+    for (std::size_t i = 0; i + 1 < e.points.size(); ++i) {
+      const Point a = e.points[i], b = e.points[i + 1];
+      EXPECT_LE(a.y, b.y + 0.01f);
+      for (std::size_t n = 0; n < s.boxes.size(); ++n) {
+        const SceneBox& box = s.boxes[n];
+        const Rect& r = box.rect;
+        if (box.kind == SceneBox::Kind::kFrame && (holds(r, from) || holds(r, to))) continue;
+        const bool apart = std::max(a.x, b.x) <= r.x || std::min(a.x, b.x) >= r.right() || std::max(a.y, b.y) <= r.y + 0.01f || std::min(a.y, b.y) >= r.bottom() - 0.01f;
+        EXPECT_TRUE(apart) << s.boxes[static_cast<std::size_t>(e.from)].title << " -> " << s.boxes[static_cast<std::size_t>(e.to)].title << " crosses " << box.title;
+      }
+    }
+  }
+}
+
+TEST(GraphScene, LinesCrossNoBoxes) {
+  const Transformer t(5);
+  for (int depth = 0; depth < 6; ++depth) {
+    GraphScene scene(makeGraphSource(share(t.graph)), depth);
+    expectLinesGoAround(scene.scene());
+    scene.reveal(t.sdpa[3]);
+    expectLinesGoAround(scene.scene());
+  }
+}
+
 TEST(GraphScene, LinksOfAClosedModuleAreBundledAndNoneIsLost) {
   const Transformer t(6);
   GraphScene scene(makeGraphSource(share(t.graph)), 0);
