@@ -42,6 +42,7 @@ void onMessage(QtMsgType type, const QMessageLogContext&, const QString& message
     say("Set DISPLAY or WAYLAND_DISPLAY, use xvfb-run, or draw without a display: QT_QPA_PLATFORM=offscreen spscope gui --actions FILE --screenshot OUT.png");
     std::_Exit(kNoDisplay);
   }
+  if (message.startsWith(QLatin1String("QStandardPaths: XDG_RUNTIME_DIR"))) return;  // says nothing about this window
   if (type == QtWarningMsg || type == QtCriticalMsg) std::fprintf(stderr, "spscope-gui: %s\n", message.toUtf8().constData());
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 const char* const kFields[] = {"ranks", "steps", "optimizer", "lr", "clip", "inputs", "seed", "seed-weights", "profile"};
 
-constexpr double kLeft = 52, kRight = 8, kTop = 6, kBottom = 4;
+constexpr double kLeft = 62, kRight = 8, kTop = 6, kBottom = 4;
 
 /// Points of a series in a viewport; values that are no numbers are left out.
 std::vector<RunPlot::Point> lineOf(const std::vector<double>& values, double low, double high, double width, double height) {
@@ -102,13 +102,14 @@ std::vector<RankRow> RunView::ranks() const {
     const auto r = static_cast<std::size_t>(row.rank);
     if (run.outcome->failure) row.failed = run.outcome->failure->rank == row.rank;
     if (r < run.outcome->peak_bytes.size() && run.outcome->peak_bytes[r] > 0) row.memory = formatBytes(run.outcome->peak_bytes[r]);
-    if (!row.memory.empty() && r < run.outcome->predicted_peak_bytes.size()) row.memory += ", predicted " + formatBytes(run.outcome->predicted_peak_bytes[r]);
+    if (!row.memory.empty() && r < run.outcome->predicted_peak_bytes.size()) row.predicted = formatBytes(run.outcome->predicted_peak_bytes[r]);
   }
   return out;
 }
 
 RunPlot RunView::lossPlot(double width, double height) const {
   RunPlot out;
+  out.left = kLeft;
   std::vector<double> values;
   for (const session::StepLine& s : workspace_.runProgress().steps) values.push_back(s.loss);
   out.title = "loss";
@@ -137,6 +138,7 @@ RunPlot RunView::lossPlot(double width, double height) const {
 
 RunPlot RunView::timePlot(double width, double height) const {
   RunPlot out;
+  out.left = kLeft;
   std::vector<double> values, exposed;
   double high = 0;
   for (const session::StepLine& s : workspace_.runProgress().steps) {

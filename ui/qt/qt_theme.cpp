@@ -37,7 +37,8 @@ QPushButton#primary { background: %primary; color: white; border: 1px solid %acc
 QPushButton#primary:disabled { background: %button; color: %secondary; border: 1px solid %line; }
 QToolButton { padding: 3px 7px; }
 QScrollBar:horizontal { background: %panel; height: 10px; border: none; } QScrollBar:vertical { background: %panel; width: 10px; border: none; }
-QScrollArea#stages QScrollBar:horizontal { height: 6px; }
+QScrollArea#stages QScrollBar:horizontal, QScrollArea#choices QScrollBar:horizontal { height: 6px; }
+QScrollArea#choices QToolButton { padding: 2px 6px; min-height: 16px; }
 QScrollBar::handle { background: %hover; border-radius: 3px; min-width: 24px; min-height: 24px; } QScrollBar::handle:hover { background: %secondary; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; } QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 QComboBox QTreeView, QTableView, QListView { background: %panel; border: none; outline: none; alternate-background-color: %panel; }

@@ -12,6 +12,7 @@
 #include <QTextBrowser>
 #include <QVBoxLayout>
 
+#include "ui/qt/elided_label.h"
 #include "ui/qt/qt_theme.h"
 
 namespace spscope::ui {
@@ -57,13 +58,10 @@ QString htmlOf(const InspectorPage& page) {
 InspectorPanel::InspectorPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), workspace_(workspace), inspector_(workspace) {
   setObjectName(QStringLiteral("inspector"));
   setMinimumWidth(220);
-  title_ = new QLabel(this);
-  title_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  title_ = new ElidedLabel(this, Qt::ElideMiddle);
   subtitle_ = new QLabel(this);
   subtitle_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   subtitle_->setWordWrap(true);
-  // Long names are cut at the panel's edge rather than widening it; the tooltip has them whole.
-  title_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   copy_ = new QPushButton(tr("Copy"), this);
   copy_->setToolTip(tr("Copies everything below as text"));
   open_ = new QPushButton(tr("Open source"), this);
@@ -84,6 +82,7 @@ InspectorPanel::InspectorPanel(Workspace& workspace, QWidget* parent) : QWidget(
   });
 
   auto* head = new QHBoxLayout;
+  head->setContentsMargins(0, 0, 8, 0);
   head->setSpacing(8);
   head->addWidget(title_, 1);
   head->addWidget(open_);
