@@ -125,7 +125,9 @@ int show(int argc, char** argv, const Flags& flags) {
   qInstallMessageHandler(onMessage);
   QApplication application(argc, argv);
   QApplication::setApplicationName(QStringLiteral("spscope"));
-  if (!ui::hasFonts()) return say("no fonts are installed: nothing could be read in a window. Install fonts-dejavu-core (Debian, Ubuntu)"), kNoDisplay;
+  const QString fonts = ui::findFonts();
+  if (fonts.isNull()) return say("there are no fonts here: nothing could be read in a window"), say("Install fonts-dejavu-core (Debian, Ubuntu), or set SPSCOPE_FONTS to a folder with .ttf files."), kNoDisplay;
+  if (!fonts.isEmpty()) say("fontconfig knows no fonts; " + fonts.toStdString() + " is used");
 
   ui::WindowModel model;
   ui::WindowOptions options;

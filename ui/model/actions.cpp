@@ -132,7 +132,9 @@ Result<Selection> selectionNamed(const GraphDocument& graph, const std::string& 
       if (v != ir::kNone && g.value(v).name == name) return s.node = n.node, s.value = v, s;
     names.push_back(node.name);
   }
-  if (auto m = moduleNamed(graph, name)) return s.module = source.tree->at(*m).path, s;
+  const auto m = moduleNamed(graph, name);
+  if (m) return s.module = source.tree->at(*m).path, s;
+  if (!m.error().legal.empty()) return m.error();  // several end so
   const std::string near = nearest(name, names);
   return usage("this graph has no node or module " + given + (near.empty() ? "" : "; did you mean " + near + "?"));
 }

@@ -151,7 +151,7 @@ void GraphView::paintBox(QPainter& painter, const SceneBox& box, bool selected, 
   QFont small = smallFont();
   small.setPointSizeF(small.pointSizeF() * 0.82);
   painter.setFont(small);
-  if (!fill.letter.empty() && !module) {
+  if (!fill.letter.empty()) {
     painter.setPen(tone(Tone::kSecondary));
     painter.drawText(r.adjusted(3, 1, -4, 0), Qt::AlignRight | Qt::AlignTop, spscope::ui::toQt(fill.letter));
   }

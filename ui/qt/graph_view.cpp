@@ -12,6 +12,7 @@
 #include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "ui/qt/qt_theme.h"
 
@@ -44,6 +45,7 @@ GraphView::~GraphView() {
 
 void GraphView::documentChanged(GraphDocument::Event event) {
   map_stale_ = true;
+  if (event == GraphDocument::Event::kReplaced && std::exchange(reveal_, false)) document_.revealSelection();
   if (event != GraphDocument::Event::kColours && document_.scene() != nullptr) {
     const std::int32_t box = anchor_box_ >= 0 ? [&] {
       // The box that was looked at may have another number now.
@@ -77,6 +79,7 @@ void GraphView::documentChanged(GraphDocument::Event event) {
 void GraphView::selectionChanged() {
   if (document_.scene() != nullptr && (workspace_.selection().node != ir::kNone || !workspace_.selection().module.empty())) {
     const std::int32_t before = document_.selectedBox();
+    reveal_ = document_.busy();
     if (before < 0 || document_.scene()->scene().boxes[static_cast<std::size_t>(before)].node < 0) document_.revealSelection();
     if (const std::int32_t box = document_.selectedBox(); box >= 0) ensureVisible(box);
   }

@@ -71,6 +71,7 @@ class GraphView : public QWidget {
   int listener_ = 0;
   double scale_ = 1;
   QPointF offset_;
+  bool reveal_ = false;            ///< the selection is to be shown once its graph is there
   bool placed_ = false;            ///< a graph has been fitted
   std::int32_t anchor_box_ = -1;   ///< the box that keeps its place when the layout changes
   Selection anchor_;

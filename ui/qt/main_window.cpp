@@ -181,8 +181,9 @@ void MainWindow::makePanels() {
   tree_->setModel(tree_model_);
   tree_->setUniformRowHeights(true);
   tree_->setHeaderHidden(true);
-  tree_->setIndentation(14);
-  tree_->setMinimumWidth(150);
+  tree_->setIndentation(12);
+  tree_->setAccessibleName(tr("Modules"));
+  tree_->setMinimumWidth(190);
   tree_->header()->setStretchLastSection(false);
   tree_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
   tree_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);

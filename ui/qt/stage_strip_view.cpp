@@ -14,7 +14,7 @@
 namespace spscope::ui {
 namespace {
 
-constexpr int kScrollBar = 6, kPadding = 9, kTightPadding = 6, kGap = 5;
+constexpr int kScrollBar = 6, kPadding = 9, kTightPadding = 4, kGap = 4;
 
 QFont smallBold() {
   QFont font = smallFont();
@@ -65,10 +65,10 @@ QSize StageChipButton::sizeHint() const {
 
 QSize StageChipButton::minimumSizeHint() const {
   const QFontMetrics title(smallBold()), small(smallFont());
-  const int figures = small.horizontalAdvance(toQt(chip_.peak)) + small.horizontalAdvance(toQt(chip_.wire_brief)) + (chip_.wire.empty() || chip_.peak.empty() ? 0 : 8);
+  const int changes = small.horizontalAdvance(toQt(chip_.brief)) + (chip_.peak.empty() ? 0 : 8 + small.horizontalAdvance(toQt(chip_.peak)));
   const auto [first, second] = twoLines(toQt(chip_.name));
   const int warning = chip_.warnings > 0 ? 14 : 0;
-  const int width = std::max({title.horizontalAdvance(first) + warning, title.horizontalAdvance(second), small.horizontalAdvance(toQt(chip_.brief)), figures}) + 2 * kTightPadding + 4;
+  const int width = std::max({title.horizontalAdvance(first) + warning, title.horizontalAdvance(second), changes, small.horizontalAdvance(toQt(chip_.wire_brief))}) + 2 * kTightPadding + 4;
   return {std::clamp(width, 48, 230), heightOf(tight_)};
 }
 
@@ -122,15 +122,17 @@ void StageChipButton::paintEvent(QPaintEvent*) {
   painter.setPen(tone(chip_.failed ? Tone::kBad : Tone::kSecondary));
   y = r.bottom() - 9 - 2 * small.height();
   const QString detail = toQt(chip_.detail), brief = toQt(chip_.brief);
-  line(y, small.height(), Qt::AlignLeft, small.horizontalAdvance(detail) <= width || brief.isEmpty() ? small.elidedText(detail, Qt::ElideRight, width) : small.elidedText(brief, Qt::ElideRight, width));
-  y += small.height();
+  const QString peak = toQt(chip_.peak), wire = toQt(chip_.wire);
+  const int for_peak = peak.isEmpty() ? 0 : small.horizontalAdvance(peak) + 8;
+  // With room: peak and wire below. Without: the peak beside the changes, the wire below.
+  const int for_detail = width - (tight_ ? for_peak : 0);
+  line(y, small.height(), Qt::AlignLeft, small.elidedText(small.horizontalAdvance(detail) <= for_detail || brief.isEmpty() ? detail : brief, Qt::ElideRight, for_detail));
   painter.setPen(tone(chip_.over_limit ? Tone::kBad : Tone::kSecondary));
-  const QString peak = toQt(chip_.peak);
-  line(y, small.height(), Qt::AlignLeft, peak);
+  line(tight_ ? y : y + small.height(), small.height(), tight_ ? Qt::AlignRight : Qt::AlignLeft, peak);
+  y += small.height();
   painter.setPen(tone(Tone::kSecondary));
-  const int left = width - (peak.isEmpty() ? 0 : small.horizontalAdvance(peak) + 8);
-  const QString wire = toQt(chip_.wire);
-  line(y, small.height(), peak.isEmpty() ? Qt::AlignLeft : Qt::AlignRight, small.horizontalAdvance(wire) <= left ? wire : toQt(chip_.wire_brief));
+  const bool alone = tight_ || peak.isEmpty();
+  line(y, small.height(), alone ? Qt::AlignLeft : Qt::AlignRight, small.horizontalAdvance(wire) <= width - (alone ? 0 : for_peak) ? wire : toQt(chip_.wire_brief));
   // The bar of the predicted peak.
   if (chip_.peak_share < 0) return;
   const QRectF bar(text.left(), r.bottom() - 7, text.width(), 3);

@@ -129,6 +129,7 @@ void GraphScene::layOut(ModuleIndex module) {
   for (const LayoutPort& p : in.ports) key = combine(combine(key, static_cast<std::uint64_t>(p.box)), p.leaves ? 2 : 1);
   if (key == in.key) return;
   in.key = key;
+  ++laid_out_;
   in.layout = layered(sizes, in.edges, {}, in.ports);
   const bool root = module == 0;
   in.size = {in.layout.size.width + 2 * M::kMargin, in.layout.size.height + (root ? 2 * M::kMargin : M::kFrameTop + M::kMargin)};
@@ -296,6 +297,7 @@ const GraphDrawing& GraphScene::scene() {
     if (fresh) edges.push_back({key.from, key.to});
   }
 
+  laid_out_ = 0;
   layOut(0);
   scene_ = {};
   box_of_node_.assign(source_->nodes.size(), -1);

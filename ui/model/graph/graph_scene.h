@@ -71,6 +71,8 @@ class GraphScene {
   std::int32_t boxOf(ir::NodeId node);
   /// The innermost box at a place; -1: none.
   std::int32_t boxAt(Point place);
+  /// How many open modules were laid out for the last drawing: the others kept what they had.
+  std::int32_t laidOut() const { return laid_out_; }
   std::vector<std::string> openPaths() const;
   void setOpenPaths(const std::vector<std::string>& paths);
 
@@ -106,6 +108,7 @@ class GraphScene {
   GraphDrawing scene_;
   std::vector<std::int32_t> box_of_node_, box_of_module_; ///< by source node, by module
   std::vector<std::int32_t> place_of_node_, place_of_module_;  ///< items of what contains them
+  std::int32_t laid_out_ = 0;
   bool dirty_ = true;
 };
 

@@ -30,6 +30,7 @@ MemoryPanel::MemoryPanel(Workspace& workspace, QWidget* parent) : QWidget(parent
   scroll->setWidgetResizable(true);
   scroll->setFrameShape(QFrame::NoFrame);
   scroll->setObjectName(QStringLiteral("choices"));
+  scroll->setAccessibleName(tr("Curves"));
   scroll->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   plot_ = new MemoryPlot(view_, this);
   legend_ = new QLabel(this);

@@ -60,7 +60,7 @@ void put(QTableWidget* table, int row, int column, const QString& text, bool cod
 
 }  // namespace
 
-RunPlotWidget::RunPlotWidget(Make make, QWidget* parent) : QWidget(parent), make_(std::move(make)) { setMinimumSize(180, 96); }
+RunPlotWidget::RunPlotWidget(Make make, QWidget* parent) : QWidget(parent), make_(std::move(make)) { setMinimumSize(170, 56); }
 
 void RunPlotWidget::paintEvent(QPaintEvent*) {
   QPainter painter(this);
@@ -136,8 +136,10 @@ RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), vie
   remark_ = new ElidedLabel(this, Qt::ElideMiddle);
   failure_ = new QTextBrowser(this);
   failure_->setOpenLinks(false);
+  failure_->setObjectName(QStringLiteral("failure"));
   failure_->setFrameShape(QFrame::NoFrame);
   failure_->setAccessibleName(tr("Failure"));
+  failure_->setMinimumHeight(40);
   QObject::connect(failure_, &QTextBrowser::anchorClicked, this, [this] {
     if (const auto f = view_.failure()) view_.selectNode(f->node);
   });
@@ -163,8 +165,8 @@ RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), vie
   run->addWidget(state);
   run->addWidget(plots);
   run->setStretchFactor(1, 3);
-  run->setStretchFactor(2, 2);
-  run->setSizes({250, 480, 300});
+  run->setStretchFactor(2, 1);
+  run->setSizes({240, 520, 270});
 
   verdict_ = new QLabel(this);
   verdict_detail_ = new QLabel(this);
@@ -186,6 +188,7 @@ RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), vie
   verdict_column->addWidget(gradients_, 1);
 
   pages_ = new QTabWidget(this);
+  pages_->setAccessibleName(tr("Run or verify"));
   pages_->setDocumentMode(true);
   pages_->addTab(run, tr("Run"));
   pages_->addTab(verdict, tr("Verify"));
@@ -233,7 +236,8 @@ QWidget* RunPanel::makeForm() {
   scroll->setWidgetResizable(true);
   scroll->setFrameShape(QFrame::NoFrame);
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  scroll->setMinimumWidth(210);
+  scroll->setMinimumWidth(form->minimumSizeHint().width() + 14);
+  scroll->setAccessibleName(tr("What to run"));
   return scroll;
 }
 
@@ -305,6 +309,7 @@ void RunPanel::fillRanks() {
     for (int c = 0; c <= kNodeColumn; ++c) ranks_->item(r, c)->setForeground(tone(rows[i].failed ? Tone::kBad : Tone::kText));
   }
   if (fresh) {  // not while it runs: columns that jump cannot be read
+    ranks_->setMinimumHeight(48);
     static constexpr int kWidths[] = {48, 150, 44, 70, 70, 150};
     for (int c = 0; c < kNodeColumn; ++c) ranks_->setColumnWidth(c, kWidths[c]);
   }
