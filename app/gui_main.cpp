@@ -42,6 +42,7 @@ void onMessage(QtMsgType type, const QMessageLogContext&, const QString& message
     say("Set DISPLAY or WAYLAND_DISPLAY, use xvfb-run, or draw without a display: QT_QPA_PLATFORM=offscreen spscope gui --actions FILE --screenshot OUT.png");
     std::_Exit(kNoDisplay);
   }
+  if (message.startsWith(QLatin1String("QStandardPaths: XDG_RUNTIME_DIR"))) return;  // says nothing about this window
   if (type == QtWarningMsg || type == QtCriticalMsg) std::fprintf(stderr, "spscope-gui: %s\n", message.toUtf8().constData());
 }
 
@@ -124,7 +125,9 @@ int show(int argc, char** argv, const Flags& flags) {
   qInstallMessageHandler(onMessage);
   QApplication application(argc, argv);
   QApplication::setApplicationName(QStringLiteral("spscope"));
-  if (!ui::hasFonts()) return say("no fonts are installed: nothing could be read in a window. Install fonts-dejavu-core (Debian, Ubuntu)"), kNoDisplay;
+  const QString fonts = ui::findFonts();
+  if (fonts.isNull()) return say("there are no fonts here: nothing could be read in a window"), say("Install fonts-dejavu-core (Debian, Ubuntu), or set SPSCOPE_FONTS to a folder with .ttf files."), kNoDisplay;
+  if (!fonts.isEmpty()) say("fontconfig knows no fonts; " + fonts.toStdString() + " is used");
 
   ui::WindowModel model;
   ui::WindowOptions options;

@@ -94,9 +94,12 @@ class Process {
   }
   /// Process ids of its children: the ranks.
   std::vector<int> children() const {
-    std::ifstream in(strf("/proc/%d/task/%d/children", child_.pid, child_.pid));
-    std::vector<int> out;
-    for (int pid; in >> pid;) out.push_back(pid);
+    std::vector<int> out;  // of whichever of its threads started them
+    std::error_code ended;
+    for (std::filesystem::directory_iterator it(strf("/proc/%d/task", child_.pid), ended), last; !ended && it != last; it.increment(ended)) {
+      std::ifstream in(it->path() / "children");
+      for (int pid; in >> pid;) out.push_back(pid);
+    }
     return out;
   }
   /// Waits until a line of its output begins so; false where it ends before, or after a minute.

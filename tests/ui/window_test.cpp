@@ -4,107 +4,30 @@
 #include <gtest/gtest.h>
 
 #include <QAbstractItemModelTester>
+#include <QAccessible>
 #include <QApplication>
 #include <QComboBox>
+#include <QHeaderView>
+#include <QLabel>
 #include <QLineEdit>
 #include <QMimeData>
 #include <QDropEvent>
-#include <QPushButton>
-#include <QTest>
+#include <QScrollBar>
+#include <QTabBar>
+#include <QTextBrowser>
 #include <QWheelEvent>
-#include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
-#include "ui/qt/graph_view.h"
+#include "tests/ui/window_fixture.h"
 #include "ui/qt/log_panel.h"
-#include "ui/qt/main_window.h"
+#include "ui/qt/panels/inspector_panel.h"
 #include "ui/qt/qt_theme.h"
 #include "ui/qt/search_popup.h"
-#include "ui/qt/settings_bar.h"
-#include "ui/qt/stage_strip_view.h"
 
 namespace spscope::ui {
 namespace {
-
-const std::string kModel = SPSCOPE_SOURCE_DIR "/tests/data/zoo/nanogpt.pt2";
-constexpr int kLimit = 90'000;  // of a loaded machine; what is waited for comes much earlier
-
-/// Processes whose parent is this one: the ranks.
-std::vector<pid_t> rankProcesses() {
-  std::vector<pid_t> out;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream in(entry.path() / "stat");
-    std::stringstream whole;
-    whole << in.rdbuf();
-    const std::string text = whole.str();
-    const std::size_t name = text.rfind(')');
-    if (name == std::string::npos) continue;
-    std::istringstream rest(text.substr(name + 1));
-    char state = 0;
-    long parent = 0;
-    rest >> state >> parent;
-    if (parent == ::getpid() && state != 'Z') out.push_back(std::stoi(entry.path().filename().string()));
-  }
-  return out;
-}
-
-int children() { return static_cast<int>(rankProcesses().size()); }
-
-class WindowTest : public testing::Test {
- protected:
-  std::string folder = testing::TempDir() + "window-test-XXXXXX";
-  std::unique_ptr<WindowModel> model;
-  std::unique_ptr<MainWindow> window;
-
-  void SetUp() override {
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-    make(false);
-  }
-  void TearDown() override {
-    window.reset();
-    model.reset();
-    std::filesystem::remove_all(folder);
-  }
-  void make(bool restore) {
-    window.reset();
-    model = std::make_unique<WindowModel>();
-    WindowOptions options;
-    options.session_path = folder + "/session";
-    options.restore = restore;
-    options.samples = {kModel};
-    options.profile_path = folder + "/run.sptrace";
-    window = std::make_unique<MainWindow>(*model, std::move(options));
-    window->show();
-    ASSERT_TRUE(QTest::qWaitForWindowExposed(window.get(), kLimit));
-  }
-  Workspace& workspace() { return model->workspace; }
-  testing::AssertionResult waitFor(const std::function<bool()>& condition) {
-    if (QTest::qWaitFor(condition, kLimit)) return testing::AssertionSuccess();
-    return testing::AssertionFailure() << "waited in vain";
-  }
-  bool idle() { return !workspace().jobs().busy(); }
-  void openModel() {
-    window->openFiles({kModel});
-    ASSERT_TRUE(waitFor([&] { return idle() && model->graph.scene() != nullptr; }));
-  }
-  void clickBox(std::int32_t box, bool twice = false) {
-    const QPoint place = window->graphView().boxOnScreen(box).topLeft().toPoint() + QPoint(8, 6);
-    if (twice) QTest::mouseDClick(&window->graphView(), Qt::LeftButton, {}, place);
-    else QTest::mouseClick(&window->graphView(), Qt::LeftButton, {}, place);
-  }
-  std::int32_t boxOfKind(SceneBox::Kind kind) {
-    const GraphDrawing& scene = model->graph.scene()->scene();
-    const QRectF room(window->graphView().rect());
-    for (std::size_t i = 0; i < scene.boxes.size(); ++i)
-      if (scene.boxes[i].kind == kind && room.contains(window->graphView().boxOnScreen(static_cast<std::int32_t>(i)).adjusted(0, 0, -1, -1))) return static_cast<std::int32_t>(i);
-    return -1;
-  }
-};
 
 TEST_F(WindowTest, FourClicksFromTheStartPageToAProfiledRun) {
   // One: the sample.
@@ -115,14 +38,7 @@ TEST_F(WindowTest, FourClicksFromTheStartPageToAProfiledRun) {
   QTest::mouseClick(sample, Qt::LeftButton);
   ASSERT_TRUE(waitFor([&] { return workspace().model() && model->graph.scene() != nullptr && idle(); }));
   // Two: compile.
-  QPushButton* compile = nullptr;
-  QPushButton* run = nullptr;
-  for (QPushButton* b : window->settingsBar().findChildren<QPushButton*>()) {
-    if (b->text() == QStringLiteral("Compile")) compile = b;
-    if (b->text() == QStringLiteral("Run")) run = b;
-  }
-  ASSERT_TRUE(compile != nullptr && run != nullptr);
-  QTest::mouseClick(compile, Qt::LeftButton);
+  QTest::mouseClick(button(QStringLiteral("Compile")), Qt::LeftButton);
   ASSERT_TRUE(waitFor([&] { return idle() && workspace().compiled(); }));
   // Three: a stage, with what it did.
   StageChipButton* chip = window->strip().chipNamed(QStringLiteral("insert-all-to-all"));
@@ -133,7 +49,7 @@ TEST_F(WindowTest, FourClicksFromTheStartPageToAProfiledRun) {
   EXPECT_TRUE(chip->chip().shown);
   // Four: run.
   ASSERT_TRUE(workspace().set("steps", "2"));
-  QTest::mouseClick(run, Qt::LeftButton);
+  QTest::mouseClick(button(QStringLiteral("Run")), Qt::LeftButton);
   EXPECT_TRUE(workspace().runProgress().running);
   ASSERT_TRUE(waitFor([&] { return idle(); }));
   ASSERT_FALSE(workspace().runProgress().error) << workspace().runProgress().error->format();
@@ -141,6 +57,35 @@ TEST_F(WindowTest, FourClicksFromTheStartPageToAProfiledRun) {
   ASSERT_TRUE(workspace().trace());
   EXPECT_EQ(workspace().trace()->trace.ranks.size(), 2u);
   EXPECT_EQ(children(), 0);
+#ifdef SPSCOPE_HAVE_TIMELINE
+  // The profile is in front without another click. An event of it is a node of the graph, everywhere.
+  ASSERT_TRUE(waitFor([&] { return timeline->isVisible() && timeline->frames() > 0; }));
+  const trace::Trace& t = workspace().trace()->trace;
+  const auto clickable = [&] {
+    int widest = -1;
+    for (std::size_t e = 0; e < t.events.size(); ++e)
+      if (t.events.node[e] != trace::kNoIndex && timeline->eventRect(static_cast<int>(e)).height() >= 3 && (widest < 0 || timeline->eventRect(static_cast<int>(e)).width() > timeline->eventRect(widest).width())) widest = static_cast<int>(e);
+    return widest;
+  };
+  ASSERT_TRUE(waitFor([&] { return clickable() >= 0; }));
+  const int event = clickable();
+  const QPoint place = timeline->eventRect(event).center();
+  QWidget* host = timeline->childAt(place);
+  ASSERT_NE(host, nullptr);
+  QTest::mouseClick(host, Qt::LeftButton, {}, host->mapFrom(timeline, place));
+  ASSERT_TRUE(waitFor([&] { return workspace().selection().event == event && idle(); }));
+  EXPECT_EQ(workspace().selection(), selectionOfEvent(t, event));
+  const ir::NodeId node = workspace().selection().node;
+  ASSERT_NE(node, ir::kNone) << t.strings.text(t.events.name[static_cast<std::size_t>(event)]);
+  ASSERT_NE(std::find(workspace().graph()->order.begin(), workspace().graph()->order.end(), node), workspace().graph()->order.end())
+      << t.strings.text(t.events.name[static_cast<std::size_t>(event)]) << " node " << node << " in " << workspace().stages()[static_cast<std::size_t>(workspace().stage())].name;
+  const std::int32_t box = model->graph.selectedBox();
+  ASSERT_GE(box, 0) << "the stage that has it is shown, the modules around it are open";
+  EXPECT_GE(model->graph.scene()->scene().boxes[static_cast<std::size_t>(box)].node, 0);
+  EXPECT_TRUE(window->graphView().room().intersects(window->graphView().boxOnScreen(box)));
+  ASSERT_EQ(all<InspectorPanel>().size(), 1u);
+  EXPECT_EQ(all<InspectorPanel>().front()->headline().toStdString(), "%" + workspace().graph()->node(node).name);
+#endif
 }
 
 TEST_F(WindowTest, ClicksSelectAndDoubleClicksOpenInPlace) {
@@ -255,9 +200,71 @@ TEST_F(WindowTest, EveryActionHasAShortcutAndATooltipAndNoTwoShareOne) {
     }
   }
   EXPECT_GT(count, 20);
-  for (QPushButton* button : window->findChildren<QPushButton*>())
-    if (button->isVisible()) EXPECT_FALSE(button->accessibleName().isEmpty() && button->text().isEmpty()) << button->objectName().toStdString();
-  for (QComboBox* box : window->settingsBar().findChildren<QComboBox*>()) EXPECT_FALSE(box->accessibleName().isEmpty());
+}
+
+/// What assistive technology reads, and what the pointer is told.
+TEST_F(WindowTest, EveryWidgetThatTakesInputHasANameAndEveryButtonATooltip) {
+  const auto walk = [&](const char* where) {
+    int named = 0;
+    for (QWidget* w : window->findChildren<QWidget*>()) {
+      if (!w->isVisible()) continue;
+      const std::string what = std::string(where) + ": " + w->metaObject()->className() + " " + w->objectName().toStdString() + " in " + (w->parentWidget() ? w->parentWidget()->metaObject()->className() : "");
+      const bool pressed = qobject_cast<QAbstractButton*>(w) != nullptr || qobject_cast<QComboBox*>(w) != nullptr;
+      // Parts of Qt's own widgets speak through them.
+      if (w->objectName().startsWith(QLatin1String("qt_")) || qobject_cast<QComboBox*>(w->parentWidget()) != nullptr || qobject_cast<QTabBar*>(w->parentWidget()) != nullptr || qobject_cast<QLineEdit*>(w->parentWidget()) != nullptr) continue;
+      if (const auto* label = qobject_cast<QLabel*>(w); label != nullptr && label->text().isEmpty()) continue;  // says nothing now
+      if (w->focusPolicy() == Qt::NoFocus && !pressed) continue;
+      if (w->metaObject() == &QWidget::staticMetaObject || qobject_cast<QHeaderView*>(w) != nullptr || qobject_cast<QScrollBar*>(w) != nullptr) continue;
+      QAccessibleInterface* spoken = QAccessible::queryAccessibleInterface(w);
+      ASSERT_NE(spoken, nullptr) << what;
+      EXPECT_FALSE(spoken->text(QAccessible::Name).isEmpty()) << what;
+      if (pressed) {
+        EXPECT_FALSE(w->toolTip().isEmpty()) << what << " " << spoken->text(QAccessible::Name).toStdString();
+      }
+      ++named;
+    }
+    EXPECT_GT(named, 8) << where;
+  };
+  walk("start");
+  openModel();
+  window->actionNamed(QStringLiteral("compile"))->trigger();
+  ASSERT_TRUE(waitFor([&] { return idle() && workspace().compiled(); }));
+  Selection s;
+  s.node = workspace().graph()->order.front();
+  workspace().select(s);
+  for (const char* panel : {"modules", "inspector", "memory", "timeline", "run", "log"}) {
+    ASSERT_TRUE(window->showPanel(panel));
+    QApplication::processEvents();
+    walk(panel);
+  }
+  window->actionNamed(QStringLiteral("search"))->trigger();
+  walk("search");
+}
+
+TEST_F(WindowTest, NothingIsCutAt1280By800) {
+  openModel();
+  window->actionNamed(QStringLiteral("compile"))->trigger();
+  ASSERT_TRUE(waitFor([&] { return idle() && workspace().compiled(); }));
+  ASSERT_TRUE(window->resizeTo(1280, 800));
+  const std::string path = folder + "/shot.png";
+  ASSERT_TRUE(window->screenshot(path));  // arranged
+  EXPECT_EQ(window->width(), 1280);
+  EXPECT_FALSE(window->strip().horizontalScrollBar()->isVisible()) << "all stages are in sight";
+  for (StageChipButton* chip : all<StageChipButton>())
+    if (chip->isVisible()) {
+      EXPECT_GE(chip->width(), chip->minimumSizeHint().width()) << chip->chip().name;
+    }
+  EXPECT_GE(window->graphView().height(), 250);
+  EXPECT_GE(window->graphView().room().width(), 480);
+  // The map is beside the graph, not on it.
+  window->graphView().zoomBy(4);
+  EXPECT_LT(window->graphView().room().right(), window->graphView().width());
+  for (QPushButton* b : window->findChildren<QPushButton*>())
+    if (!b->visibleRegion().isEmpty()) {  // not those of the hidden tabs
+      const QRect at(b->mapTo(window.get(), QPoint(0, 0)), b->size());
+      EXPECT_TRUE(window->rect().contains(at)) << b->text().toStdString();
+      EXPECT_GE(b->width(), b->fontMetrics().horizontalAdvance(b->text()) + 8) << b->text().toStdString();
+    }
 }
 
 TEST_F(WindowTest, FilesAreDropped) {
@@ -317,6 +324,17 @@ TEST_F(WindowTest, ARankThatIsKilledIsReportedWhereTheRunIs) {
   ASSERT_TRUE(waitFor([&] { return !workspace().runProgress().running && idle(); }));
   ASSERT_TRUE(workspace().runProgress().error);
   EXPECT_EQ(children(), 0);
+  // As the launcher reports it: in the run panel and in the log, in no box of its own.
+  const Error& error = *workspace().runProgress().error;
+  EXPECT_NE(error.message.find("signal 9"), std::string::npos) << error.message;
+  auto* failure = window->findChild<QTextBrowser*>(QStringLiteral("failure"));
+  ASSERT_NE(failure, nullptr);
+  ASSERT_TRUE(waitFor([&] { return failure->isVisible(); }));
+  EXPECT_TRUE(failure->toPlainText().contains(QString::fromStdString(error.message))) << failure->toPlainText().toStdString();
+  bool logged = false;
+  for (const LogEntry& e : workspace().logEntries()) logged |= e.severity == Severity::kError && e.source == "run" && e.code == error.code && e.message == error.message;
+  EXPECT_TRUE(logged);
+  EXPECT_EQ(QApplication::activeModalWidget(), nullptr);
   EXPECT_TRUE(window->actionNamed(QStringLiteral("run"))->isEnabled()) << "and it can be tried again";
 }
 

@@ -85,14 +85,10 @@ void TimelineWidget::chosen(int source, int event) {
   const trace::Trace& t = document->trace;
   const auto at = static_cast<std::size_t>(event);
   host_->setAccessibleDescription(QString::fromStdString(std::string(t.strings.text(t.events.name[at]))));
-  Selection selection;
-  if (const trace::NodeIndex node = t.events.node[at]; node != trace::kNoIndex && t.nodes[static_cast<std::size_t>(node)].id != trace::kUnknown)
-    selection.node = static_cast<ir::NodeId>(t.nodes[static_cast<std::size_t>(node)].id);
-  const auto rank = static_cast<std::size_t>(t.tracks[static_cast<std::size_t>(t.events.track[at])].rank);
-  selection.rank = static_cast<int>(t.ranks[rank].number == trace::kUnknown ? static_cast<std::int64_t>(rank) : t.ranks[rank].number);
-  if (source == 0) selection.event = event;  // events of the other trace mean nothing elsewhere
-  else if (selection.node == ir::kNone) return;
-  workspace_.select(selection);
+  if (source == 0) return workspace_.selectEvent(event);
+  Selection selection = selectionOfEvent(t, event);
+  selection.event = -1;  // events of the other trace mean nothing elsewhere
+  if (selection.node != ir::kNone) workspace_.select(selection);
 }
 
 void TimelineWidget::refresh() { imgui_->core.request(); }

@@ -58,8 +58,17 @@ Result<ModuleIndex> moduleNamed(const GraphDocument& graph, const std::string& p
   const ModuleTree& tree = *graph.source()->tree;
   for (const std::string& candidate : {path, "forward/" + path})
     if (const ModuleIndex m = tree.find(candidate); m >= 0) return m;
-  std::vector<std::string> paths;
-  for (const Module& m : tree.modules()) paths.push_back(m.path);
+  // The end of a path is enough where only one has it; of a joint graph's branches the forward one is meant.
+  std::vector<std::string> paths, ending, forward;
+  for (const Module& m : tree.modules()) {
+    paths.push_back(m.path);
+    if (path.empty() || !(m.path.ends_with("." + path) || m.path.ends_with("/" + path))) continue;
+    ending.push_back(m.path);
+    if (!m.path.starts_with("backward/")) forward.push_back(m.path);
+  }
+  for (const auto* found : {&ending, &forward})
+    if (found->size() == 1) return tree.find(found->front());
+  if (ending.size() > 1) return usage("several modules of this graph end so: " + path, join(ending, ", "));
   const std::string near = nearest(path, paths);
   return usage("this graph has no module " + path + (near.empty() ? "" : "; did you mean " + near + "?"));
 }
@@ -123,7 +132,9 @@ Result<Selection> selectionNamed(const GraphDocument& graph, const std::string& 
       if (v != ir::kNone && g.value(v).name == name) return s.node = n.node, s.value = v, s;
     names.push_back(node.name);
   }
-  if (auto m = moduleNamed(graph, name)) return s.module = source.tree->at(*m).path, s;
+  const auto m = moduleNamed(graph, name);
+  if (m) return s.module = source.tree->at(*m).path, s;
+  if (!m.error().legal.empty()) return m.error();  // several end so
   const std::string near = nearest(name, names);
   return usage("this graph has no node or module " + given + (near.empty() ? "" : "; did you mean " + near + "?"));
 }
@@ -249,10 +260,9 @@ Status ActionRunner::begin(const Action& action) {
   } else if (name == "event") {
     const auto n = number(words[0]);
     if (!workspace_.trace()) return usage("event: no trace is open");
-    if (!n || *n < 0) return usage("event: " + words[0] + " is no number of an event");
-    Selection s = workspace_.selection();
-    s.event = *n;
-    workspace_.select(s);
+    const auto events = static_cast<std::int64_t>(workspace_.trace()->trace.events.size());
+    if (!n || *n < 0 || *n >= events) return usage("event: " + words[0] + strf(" is no event of the trace: it has 0 to %lld", static_cast<long long>(events - 1)));
+    workspace_.selectEvent(*n);
   } else if (name == "expand" || name == "collapse") {
     const bool open = name == "expand";
     if (words[0] == "all") {

@@ -8,6 +8,8 @@
 //   back                 forward              event N (of the trace)
 //   expand MODULE|all    collapse MODULE|all  colour BY          fit [NODE|MODULE]  search WORDS...
 //   theme dark|light     size WIDTH HEIGHT    panel NAME         screenshot FILE    export FILE      close
+//
+// A MODULE is a path, or the end of one that no other module has: layers.0.self_attn.
 #pragma once
 
 #include <functional>
@@ -73,7 +75,7 @@ class ActionRunner {
 
 /// Index of a stage by name, by number, or by the beginning of its name where that is unique; -1.
 int stageNamed(const Workspace& workspace, const std::string& name);
-/// The node of the shown graph ("linear_3", "%linear_3"), a value of it, or a module's path. Errors: usage, with the nearest.
+/// The node of the shown graph ("linear_3", "%linear_3"), a value of it, or a module's path or the end of one. Errors: usage, with the nearest.
 Result<Selection> selectionNamed(const GraphDocument& graph, const std::string& name);
 
 }  // namespace spscope::ui

@@ -112,8 +112,11 @@ void MemoryView::rebuild() {
       add(policy, policy, strf("Predicted: the rank of %d with the highest peak, memory policy %s", workspace_.settings().compile.sp, policy.c_str()));
   }
   if (trace_)
-    for (const trace::Rank& r : trace_->trace.ranks)
+    for (const trace::Rank& r : trace_->trace.ranks) {
+      const bool first = choices_.empty() || !choices_.back().key.starts_with(kMeasured);
       add(kMeasured + std::to_string(r.number), strf("measured, rank %lld", static_cast<long long>(r.number)), "What the recorded run allocated on that rank, in the step with the highest peak");
+      if (!first) choices_.back().brief = strf("rank %lld", static_cast<long long>(r.number));
+    }
   if (find(focus_) == nullptr) focus_ = find(current_) != nullptr ? current_ : choices_.empty() ? "" : choices_.back().key;
   if (!focus_.empty() && !has(shown_, focus_)) shown_.push_back(focus_);
   askForMissing();

@@ -11,7 +11,14 @@ namespace {
 
 const char* const kFields[] = {"ranks", "steps", "optimizer", "lr", "clip", "inputs", "seed", "seed-weights", "profile"};
 
-constexpr double kLeft = 52, kRight = 8, kTop = 6, kBottom = 4;
+constexpr double kLeft = 62, kRight = 8, kTop = 6, kBottom = 4;
+
+/// Where a scale has its lines: as many as can stand below each other.
+std::vector<double> scaleParts(double height) {
+  if (height < 18) return {0.5};
+  if (height < 44) return {0.05, 0.95};
+  return {0.1, 0.5, 0.9};
+}
 
 /// Points of a series in a viewport; values that are no numbers are left out.
 std::vector<RunPlot::Point> lineOf(const std::vector<double>& values, double low, double high, double width, double height) {
@@ -81,7 +88,7 @@ std::vector<RankRow> RunView::ranks() const {
     row.ended = s.ended;
     row.step = s.step < 0 ? "" : std::to_string(s.step);
     row.node = s.node;
-    if (!s.collective.empty()) row.collective = s.collective + strf(" #%lld", static_cast<long long>(s.sequence)) + (s.inside_collective && !s.ended ? ", in it" : "");
+    if (!s.collective.empty() && !(s.ended && s.end == "done")) row.collective = s.collective + strf(" #%lld", static_cast<long long>(s.sequence)) + (s.inside_collective && !s.ended ? ", in it" : "");
     if (s.ended) row.state = s.end;
     else if (s.silent_ns > 5'000'000'000) row.state = "silent for " + formatNs(s.silent_ns);
     else if (s.phase.empty()) row.state = "starting";
@@ -102,13 +109,14 @@ std::vector<RankRow> RunView::ranks() const {
     const auto r = static_cast<std::size_t>(row.rank);
     if (run.outcome->failure) row.failed = run.outcome->failure->rank == row.rank;
     if (r < run.outcome->peak_bytes.size() && run.outcome->peak_bytes[r] > 0) row.memory = formatBytes(run.outcome->peak_bytes[r]);
-    if (!row.memory.empty() && r < run.outcome->predicted_peak_bytes.size()) row.memory += ", predicted " + formatBytes(run.outcome->predicted_peak_bytes[r]);
+    if (!row.memory.empty() && r < run.outcome->predicted_peak_bytes.size()) row.predicted = formatBytes(run.outcome->predicted_peak_bytes[r]);
   }
   return out;
 }
 
 RunPlot RunView::lossPlot(double width, double height) const {
   RunPlot out;
+  out.left = kLeft;
   std::vector<double> values;
   for (const session::StepLine& s : workspace_.runProgress().steps) values.push_back(s.loss);
   out.title = "loss";
@@ -129,7 +137,7 @@ RunPlot RunView::lossPlot(double width, double height) const {
   high += pad;
   out.line = lineOf(values, low, high, width, height);
   const double up = std::max(1.0, height - kTop - kBottom);
-  for (const double part : {0.1, 0.5, 0.9}) out.scale.emplace_back(kTop + (1 - part) * up, strf("%.4g", low + part * (high - low)));
+  for (const double part : scaleParts(up)) out.scale.emplace_back(kTop + (1 - part) * up, strf("%.4g", low + part * (high - low)));
   out.first = strf("step %lld", static_cast<long long>(workspace_.runProgress().steps.front().step));
   if (values.size() > 1) out.last = strf("step %lld", static_cast<long long>(workspace_.runProgress().steps.back().step));
   return out;
@@ -137,6 +145,7 @@ RunPlot RunView::lossPlot(double width, double height) const {
 
 RunPlot RunView::timePlot(double width, double height) const {
   RunPlot out;
+  out.left = kLeft;
   std::vector<double> values, exposed;
   double high = 0;
   for (const session::StepLine& s : workspace_.runProgress().steps) {
@@ -155,7 +164,7 @@ RunPlot RunView::timePlot(double width, double height) const {
   out.line = lineOf(values, 0, high, width, height);
   if (std::any_of(exposed.begin(), exposed.end(), [](double v) { return v > 0; })) out.exposed = lineOf(exposed, 0, high, width, height);
   const double up = std::max(1.0, height - kTop - kBottom);
-  for (const double part : {0.1, 0.5, 0.9}) out.scale.emplace_back(kTop + (1 - part) * up, formatNs(static_cast<std::int64_t>(part * high)));
+  for (const double part : scaleParts(up)) out.scale.emplace_back(kTop + (1 - part) * up, formatNs(static_cast<std::int64_t>(part * high)));
   out.first = strf("step %lld", static_cast<long long>(workspace_.runProgress().steps.front().step));
   if (values.size() > 1) out.last = strf("step %lld", static_cast<long long>(last.step));
   return out;

@@ -25,7 +25,7 @@ struct RankRow {
   int rank = 0;
   std::string state;       ///< "in step 3", "waits for other ranks", "done", "killed by signal 9 (SIGKILL)"
   std::string step, node, collective;
-  std::string memory;      ///< measured of predicted, once it is known
+  std::string memory, predicted;  ///< the peak, once it is known
   bool failed = false;     ///< the one that failed first
   bool ended = false;
 };
@@ -37,6 +37,7 @@ struct RunPlot {
   struct Point {
     double x = 0, y = 0;
   };
+  double left = 0;         ///< where the axis is; what is left of it is for the scale
   std::vector<Point> line; ///< loss; or the top of the step times
   std::vector<Point> exposed;            ///< step times: of it waiting for communication, from the bottom up
   std::vector<std::pair<double, std::string>> scale;  ///< y and its text

@@ -19,13 +19,22 @@ void addDiagnostics(StageChip& chip, const std::vector<Diagnostic>& all) {
   }
 }
 
+/// "348.8 ms" -> "349 ms": a chip is no table.
+std::string shortTime(std::int64_t ns) {
+  const std::string text = formatNs(ns);
+  const std::size_t point = text.find('.'), space = text.find(' ');
+  if (point == std::string::npos || space == std::string::npos || point < 3) return text;
+  return strf("%.0f", std::stod(text)) + text.substr(space);
+}
+
 StageChip failureChip(const Workspace& workspace) {
   const Error& e = *workspace.compileError();
   StageChip chip;
   chip.failed = true;
   const bool pass = !workspace.failedPass().empty();
   chip.name = pass ? workspace.failedPass() : "compile";
-  chip.detail = std::string(pass ? "failed" : "refused") + kDot + e.code;
+  chip.brief = pass ? "failed" : "refused";
+  chip.detail = chip.brief + kDot + e.code;
   chip.tip = e.format();
   for (const std::string& note : e.notes) chip.tip += "\n" + note;
   if (!e.legal.empty()) chip.tip += "\nlegal: " + e.legal;
@@ -62,17 +71,21 @@ std::vector<StageChip> stageChips(const Workspace& workspace) {
     chip.tip = s.name + ": " + spacedNumber(nodes) + " nodes";
     if (s.record == nullptr || i == 0) {
       const std::int64_t ns = s.record ? s.record->ns : workspace.model() ? workspace.model()->opened_ns : 0;
-      chip.detail = spacedNumber(nodes) + " nodes" + kDot + formatNs(ns);
+      chip.brief = spacedNumber(nodes) + " nodes";
+      chip.detail = chip.brief + kDot + shortTime(ns);
+      chip.tip += ", in " + formatNs(ns);
       if (s.record) addDiagnostics(chip, s.record->diagnostics);
       chips.push_back(std::move(chip));
       continue;
     }
     const passes::StageRecord& r = *s.record;
     chip.unchanged = r.changed_nodes == 0 && !r.changed;
-    chip.detail = (r.changed_nodes == 0 ? std::string(r.changed ? "annotated" : "no change") : "\u00b1" + spacedNumber(r.changed_nodes)) + kDot + formatNs(r.ns);
+    chip.brief = r.changed_nodes == 0 ? std::string(r.changed ? "annotated" : "no change") : "\u00b1" + spacedNumber(r.changed_nodes);
+    chip.detail = chip.brief + kDot + shortTime(r.ns);
     chip.tip += "\n" + spacedNumber(r.changed_nodes) + " nodes added, removed or changed, in " + formatNs(r.ns);
     if (r.comm_bytes > 0) {
       chip.wire = formatBytes(r.comm_bytes) + " wire";
+      chip.wire_brief = "\u21c4 " + formatBytes(r.comm_bytes);
       chip.tip += "\n" + formatBytes(r.comm_bytes) + " sent by one rank in a step";
     }
     if (r.peak_bytes > 0) {

@@ -13,7 +13,9 @@ struct StageChip {
   int stage = -1;            ///< index into Workspace::stages(); -1: the pass that failed, or a refusal
   std::string name;
   std::string detail;        ///< "+128 · 3 ms", "2 191 nodes · 71 ms", "refused"
-  std::string wire;          ///< "1.4 GiB on the wire", empty where nothing is sent
+  std::string brief;         ///< the detail where there is little room: "±128", "2 191 nodes", "refused"
+  std::string wire;          ///< "1.4 GiB wire", empty where nothing is sent
+  std::string wire_brief;    ///< "⇄ 1.4 GiB"
   std::string peak;          ///< "41.6 GiB", empty before it is known
   double peak_share = -1;    ///< of the largest peak of all stages (or of the limit, where that is larger); -1: not known
   double limit_share = -1;   ///< where the limit is on the same scale; -1: none, or beyond the bar

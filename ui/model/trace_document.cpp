@@ -24,4 +24,15 @@ Result<std::shared_ptr<const TraceDocument>> openTraceDocument(const std::vector
   return std::shared_ptr<const TraceDocument>(std::move(document));
 }
 
+Selection selectionOfEvent(const trace::Trace& trace, std::int32_t event) {
+  Selection s;
+  s.event = event;
+  const auto at = static_cast<std::size_t>(event);
+  if (const trace::NodeIndex node = trace.events.node[at]; node != trace::kNoIndex && trace.nodes[static_cast<std::size_t>(node)].id != trace::kUnknown)
+    s.node = static_cast<ir::NodeId>(trace.nodes[static_cast<std::size_t>(node)].id);
+  const auto rank = static_cast<std::size_t>(trace.tracks[static_cast<std::size_t>(trace.events.track[at])].rank);
+  s.rank = static_cast<int>(trace.ranks[rank].number == trace::kUnknown ? static_cast<std::int64_t>(rank) : trace.ranks[rank].number);
+  return s;
+}
+
 }  // namespace spscope::ui

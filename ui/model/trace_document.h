@@ -12,6 +12,7 @@
 #include "profiler/analyze/breakdown.h"
 #include "profiler/analyze/memory.h"
 #include "profiler/trace/trace.h"
+#include "ui/model/state/selection.h"
 #include "ui/model/timeline/timeline_index.h"
 
 namespace spscope::ui {
@@ -30,5 +31,8 @@ struct TraceDocument {
 /// Reads, aligns and analyses. Errors: those of importTraces.
 Result<std::shared_ptr<const TraceDocument>> openTraceDocument(const std::vector<std::string>& paths, const ProgressFn& progress,
                                                                const CancelToken& cancel);
+
+/// What an event stands for: its rank and, where it ran a node of the graph, that node. `event` is an index into the trace.
+Selection selectionOfEvent(const trace::Trace& trace, std::int32_t event);
 
 }  // namespace spscope::ui

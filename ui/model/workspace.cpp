@@ -376,6 +376,13 @@ void Workspace::stop(const std::string& lane) {
 void Workspace::select(const Selection& selection) {
   if (history_.set(selection)) tell(Topic::kSelection);
 }
+void Workspace::selectEvent(std::int32_t event) {
+  if (!trace_ || event < 0 || static_cast<std::size_t>(event) >= trace_->trace.events.size()) return;
+  const Selection s = selectionOfEvent(trace_->trace, event);
+  const auto has = [&](const ir::Graph& g) { return std::find(g.order.begin(), g.order.end(), s.node) != g.order.end(); };
+  if (s.node != ir::kNone && graph() && !has(*graph()) && has(*stages_.back().graph)) showStages(static_cast<int>(stages_.size()) - 1, -1);
+  select(s);
+}
 void Workspace::back() {
   if (history_.back()) tell(Topic::kSelection);
 }

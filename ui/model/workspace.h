@@ -82,6 +82,9 @@ class Workspace {
   /// Both at once: the views look once.
   void showStages(int stage, int compared);
   void select(const Selection& selection);
+  /// An event of the open trace with its node and rank; where the shown stage has no such node, the last one is shown, which
+  /// is what ran. No-op for a number that is none.
+  void selectEvent(std::int32_t event);
   void back();
   void forward();
   void log(LogEntry entry);

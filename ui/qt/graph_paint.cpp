@@ -11,6 +11,9 @@
 namespace spscope::ui {
 namespace {
 
+constexpr double kMapMargin = 8;
+constexpr int kMapFrom = 320;  // a narrower view has no room for a map
+
 QColor fillOf(const BoxFill& fill) {
   const Theme& theme = currentTheme();
   if (fill.heat >= 0) return toQt(theme.heat(fill.heat));
@@ -30,6 +33,8 @@ QPen outlineOf(Change change, double scale) {
 
 const char* signOf(Change change) { return change == Change::kAdded ? "+" : change == Change::kRemoved ? "\u2212" : change == Change::kChanged ? "~" : ""; }
 
+QColor frameFill(int depth) { return toQt(currentTheme().mix(currentTheme().color(Tone::kWindow), currentTheme().color(Tone::kRaised), depth % 2 == 0 ? 0.45 : 0.9)); }
+
 QRectF toQt(const Rect& r) { return {r.x, r.y, r.width, r.height}; }
 
 void drawElided(QPainter& painter, const QRectF& rect, int flags, const QString& text) {
@@ -43,9 +48,10 @@ void GraphView::paintEvent(QPaintEvent*) {
   painter.fillRect(rect(), tone(Tone::kWindow));
   if (document_.scene() == nullptr) return paintEmpty(painter);
   painter.save();
+  painter.setClipRect(room());
   painter.translate(offset_);
   painter.scale(scale_, scale_);
-  paintScene(painter, QRectF(toScene({0, 0}), toScene({static_cast<double>(width()), static_cast<double>(height())})), scale_);
+  paintScene(painter, QRectF(toScene({0, 0}), toScene(room().bottomRight())), scale_);
   painter.restore();
   paintMap(painter);
   if (hasFocus()) {
@@ -83,6 +89,10 @@ void GraphView::paintScene(QPainter& painter, const QRectF& visible, double scal
     if (right < visible.left() || left > visible.right() || bottom < visible.top() || top > visible.bottom()) continue;
     paintEdge(painter, scene, edge, lit.count(static_cast<std::int32_t>(e)) != 0, scale);
   }
+  // Titles of frames stay readable where lines come through their border.
+  if (scale >= 0.3)
+    for (const SceneBox& box : scene.boxes)
+      if (box.kind == SceneBox::Kind::kFrame && toQt(box.rect).intersects(visible)) paintFrameTitle(painter, box);
   if (scale > 0.35) paintPortals(painter, scene, visible, scale);
   for (std::size_t i = 0; i < scene.boxes.size(); ++i)
     if (scene.boxes[i].kind != SceneBox::Kind::kFrame && toQt(scene.boxes[i].rect).intersects(visible))
@@ -94,7 +104,7 @@ void GraphView::paintBox(QPainter& painter, const SceneBox& box, bool selected, 
   const bool frame = box.kind == SceneBox::Kind::kFrame, module = box.kind == SceneBox::Kind::kModule;
   const BoxFill fill = document_.colouring()->of(box);
   QColor inside = fillOf(fill);
-  if (frame) inside = toQt(currentTheme().mix(currentTheme().color(Tone::kWindow), currentTheme().color(Tone::kRaised), box.depth % 2 == 0 ? 0.45 : 0.9));
+  if (frame) inside = frameFill(box.depth);
   if (box.change == Change::kRemoved) inside = toQt(currentTheme().mix(currentTheme().color(Tone::kWindow), currentTheme().color(Tone::kRemoved), 0.18));
   if (scale < 0.12 && !selected) {  // far away: one rectangle
     painter.fillRect(r, box.change == Change::kNone ? inside : outlineOf(box.change, 1).color());
@@ -118,16 +128,12 @@ void GraphView::paintBox(QPainter& painter, const SceneBox& box, bool selected, 
     painter.setPen(QPen(tone(Tone::kAccent), (selected ? 2.5 : 1.5) / std::max(scale, 0.4), selected ? Qt::SolidLine : Qt::DashLine));
     painter.drawRoundedRect(r.adjusted(-3, -3, 3, 3), radius + 2, radius + 2);
   }
-  if (scale < 0.3) return;
+  if (scale < 0.3 || frame) return;
 
-  painter.setPen(tone(frame ? Tone::kSecondary : Tone::kText));
-  QFont title = readingFont(!frame);
-  title.setPointSizeF(title.pointSizeF() * (frame ? 0.92 : 0.96));
+  painter.setPen(tone(Tone::kText));
+  QFont title = readingFont(true);
+  title.setPointSizeF(title.pointSizeF() * 0.96);
   painter.setFont(title);
-  if (frame) {
-    drawElided(painter, r.adjusted(10, 4, -10, 0), Qt::AlignLeft | Qt::AlignTop, QStringLiteral("\u25be ") + spscope::ui::toQt(box.title));
-    return;
-  }
   const double sides = 6;
   if (box.subtitle.empty()) {
     drawElided(painter, r.adjusted(sides, 0, -sides, 0), Qt::AlignCenter, spscope::ui::toQt(box.title));
@@ -145,7 +151,7 @@ void GraphView::paintBox(QPainter& painter, const SceneBox& box, bool selected, 
   QFont small = smallFont();
   small.setPointSizeF(small.pointSizeF() * 0.82);
   painter.setFont(small);
-  if (!fill.letter.empty() && !module) {
+  if (!fill.letter.empty()) {
     painter.setPen(tone(Tone::kSecondary));
     painter.drawText(r.adjusted(3, 1, -4, 0), Qt::AlignRight | Qt::AlignTop, spscope::ui::toQt(fill.letter));
   }
@@ -171,6 +177,19 @@ void GraphView::paintBox(QPainter& painter, const SceneBox& box, bool selected, 
       painter.drawText(r.adjusted(4, 0, 0, 0), Qt::AlignLeft | Qt::AlignTop, sign);
     }
   }
+}
+
+void GraphView::paintFrameTitle(QPainter& painter, const SceneBox& box) const {
+  const QRectF r = toQt(box.rect);
+  QFont font = readingFont();
+  font.setPointSizeF(font.pointSizeF() * 0.92);
+  painter.setFont(font);
+  const QFontMetricsF metrics(font);
+  const QString text = metrics.elidedText(QStringLiteral("\u25be ") + spscope::ui::toQt(box.title), Qt::ElideMiddle, r.width() - 20);
+  const QRectF place(r.left() + 10, r.top() + 4, metrics.horizontalAdvance(text), metrics.height());
+  painter.fillRect(place.adjusted(-2, 0, 2, 0), frameFill(box.depth));
+  painter.setPen(tone(Tone::kSecondary));
+  painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, text);
 }
 
 void GraphView::paintEdge(QPainter& painter, const GraphDrawing& scene, const SceneEdge& edge, bool lit, double scale) const {
@@ -246,10 +265,16 @@ QRectF GraphView::mapRect() const {
   const Size size = document_.scene()->scene().size;
   if (size.width <= 0 || size.height <= 0) return {};
   if (size.width * scale_ <= width() && size.height * scale_ <= height()) return {};
-  const double room_x = std::min(180.0, width() * 0.25), room_y = std::min(200.0, height() * 0.45);
-  const double scale = std::min(room_x / size.width, room_y / size.height);
+  if (width() < kMapFrom) return {};
+  const double most_x = std::min(150.0, width() * 0.16), most_y = height() - 2.0 * kMapMargin;
+  const double scale = std::min(most_x / size.width, most_y / size.height);
   const double w = std::max(24.0, size.width * scale), h = std::max(16.0, size.height * scale);
-  return {width() - w - 12, height() - h - 12, w, h};
+  return {width() - w - kMapMargin, kMapMargin, w, h};
+}
+
+QRectF GraphView::room() const {
+  const QRectF map = mapRect();
+  return QRectF(rect()).adjusted(0, 0, map.isEmpty() ? 0 : -map.width() - 2 * kMapMargin, 0);
 }
 
 void GraphView::paintMap(QPainter& painter) {
@@ -265,15 +290,18 @@ void GraphView::paintMap(QPainter& painter) {
     map_.fill(tone(Tone::kPanel));
     QPainter p(&map_);
     for (const SceneBox& box : scene.boxes) {
-      QColor color = box.kind == SceneBox::Kind::kFrame ? tone(Tone::kRaised) : fillOf(document_.colouring()->of(box)).lighter(currentTheme().dark() ? 150 : 92);
+      QColor color = box.kind == SceneBox::Kind::kFrame ? frameFill(box.depth) : fillOf(document_.colouring()->of(box)).lighter(currentTheme().dark() ? 150 : 92);
       if (box.change != Change::kNone && box.kind != SceneBox::Kind::kFrame) color = outlineOf(box.change, 1).color();
       const Rect& r = box.rect;
       p.fillRect(QRectF(r.x * sx, r.y * sy, std::max(1.0, r.width * sx), std::max(1.0, r.height * sy)), color);
     }
   }
   painter.setRenderHint(QPainter::Antialiasing, false);
+  const QPointF a = toScene({0, 0}), b = toScene(room().bottomRight());
+  painter.fillRect(QRectF(room().right(), 0, width() - room().right(), height()), tone(Tone::kPanel));
+  painter.setPen(tone(Tone::kLine));
+  painter.drawLine(room().topRight(), room().bottomRight());
   painter.drawPixmap(place.topLeft(), map_);
-  const QPointF a = toScene({0, 0}), b = toScene({static_cast<double>(width()), static_cast<double>(height())});
   const QRectF window = QRectF(place.left() + a.x() * sx, place.top() + a.y() * sy, (b.x() - a.x()) * sx, (b.y() - a.y()) * sy).intersected(place);
   painter.setBrush(Qt::NoBrush);
   painter.setPen(QPen(tone(Tone::kLine), 1));

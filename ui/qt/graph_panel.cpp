@@ -10,6 +10,7 @@
 #include <QToolButton>
 
 #include "ui/model/stage_strip.h"
+#include "ui/qt/elided_label.h"
 #include "ui/qt/graph_view.h"
 #include "ui/qt/qt_theme.h"
 
@@ -101,7 +102,7 @@ GraphPanel::GraphPanel(Workspace& workspace, GraphDocument& document, QWidget* p
       document_(document),
       view_(new GraphView(workspace, document)),
       split_(new QSplitter(Qt::Horizontal)),
-      subject_(new QLabel),
+      subject_(new ElidedLabel(nullptr, Qt::ElideMiddle)),
       title_(new QLabel),
       added_(new QLabel),
       removed_(new QLabel),
@@ -119,9 +120,8 @@ GraphPanel::GraphPanel(Workspace& workspace, GraphDocument& document, QWidget* p
   row->setSpacing(8);
   subject_->setFont(readingFont(true));
   title_->setForegroundRole(QPalette::PlaceholderText);
-  row->addWidget(subject_);
+  row->addWidget(subject_, 1);
   row->addWidget(title_);
-  row->addStretch(1);
   for (QLabel* l : {added_, removed_, changed_}) row->addWidget(l);
   auto* with = new QLabel(QStringLiteral("compare"));
   with->setFont(smallFont());
@@ -203,6 +203,7 @@ void GraphPanel::resizeEvent(QResizeEvent* event) {
 
 void GraphPanel::refresh() {
   subject_->setText(toQt(document_.subject()));
+  subject_->setToolTip(subject_->text());
   const auto& stages = workspace_.stages();
   title_->setText(stages.empty() ? QString() : toQt(stages[static_cast<std::size_t>(workspace_.stage())].name));
   title_->setToolTip(toQt(document_.title()));

@@ -12,13 +12,14 @@
 #include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "ui/qt/qt_theme.h"
 
 namespace spscope::ui {
 namespace {
 
-constexpr double kSmallest = 0.01, kLargest = 4, kReadable = 0.62;
+constexpr double kSmallest = 0.01, kLargest = 4, kReadable = 0.8;
 
 }  // namespace
 
@@ -44,6 +45,7 @@ GraphView::~GraphView() {
 
 void GraphView::documentChanged(GraphDocument::Event event) {
   map_stale_ = true;
+  if (event == GraphDocument::Event::kReplaced && std::exchange(reveal_, false)) document_.revealSelection();
   if (event != GraphDocument::Event::kColours && document_.scene() != nullptr) {
     const std::int32_t box = anchor_box_ >= 0 ? [&] {
       // The box that was looked at may have another number now.
@@ -77,6 +79,7 @@ void GraphView::documentChanged(GraphDocument::Event event) {
 void GraphView::selectionChanged() {
   if (document_.scene() != nullptr && (workspace_.selection().node != ir::kNone || !workspace_.selection().module.empty())) {
     const std::int32_t before = document_.selectedBox();
+    reveal_ = document_.busy();
     if (before < 0 || document_.scene()->scene().boxes[static_cast<std::size_t>(before)].node < 0) document_.revealSelection();
     if (const std::int32_t box = document_.selectedBox(); box >= 0) ensureVisible(box);
   }
@@ -91,8 +94,9 @@ void GraphView::fit(bool all) {
   const double margin = 12;
   const double whole = std::min((width() - 2 * margin) / std::max(1.0f, size.width), (height() - 2 * margin) / std::max(1.0f, size.height));
   scale_ = std::clamp(all ? std::min(whole, 1.25) : std::clamp(whole, kReadable, 1.0), kSmallest, kLargest);
-  offset_ = {(width() - size.width * scale_) / 2, size.height * scale_ > height() ? margin : (height() - size.height * scale_) / 2};
-  if (!all && size.width * scale_ > width()) {
+  const double wide = room().width();
+  offset_ = {(wide - size.width * scale_) / 2, size.height * scale_ > height() ? margin : (height() - size.height * scale_) / 2};
+  if (!all && size.width * scale_ > wide) {
     // Too wide to be read as a whole: where the program begins.
     const GraphDrawing& scene = document_.scene()->scene();
     float x = size.width / 2;
@@ -101,7 +105,7 @@ void GraphView::fit(bool all) {
         x = b.rect.x + b.rect.width / 2;
         break;
       }
-    offset_.setX(width() / 2.0 - x * scale_);
+    offset_.setX(wide / 2.0 - x * scale_);
   }
   moveTo(offset_);
 }
@@ -110,13 +114,13 @@ void GraphView::fitSelection() {
   const std::int32_t box = document_.selectedBox();
   if (box < 0) return fit(false);
   const Rect r = document_.scene()->scene().boxes[static_cast<std::size_t>(box)].rect;
-  const double whole = std::min((width() - 48) / std::max(1.0f, r.width), (height() - 48) / std::max(1.0f, r.height));
+  const double whole = std::min<double>((room().width() - 48) / std::max(1.0f, r.width), (height() - 48) / std::max(1.0f, r.height));
   scale_ = std::clamp(whole, kReadable, 1.0);
   const double y = r.height * scale_ > height() - 48 ? 24 - r.y * scale_ : height() / 2.0 - (r.y + r.height / 2) * scale_;
-  moveTo({width() / 2.0 - (r.x + r.width / 2) * scale_, y});
+  moveTo({room().width() / 2.0 - (r.x + r.width / 2) * scale_, y});
 }
 
-void GraphView::zoomBy(double factor) { zoomAt(QRectF(rect()).center(), factor); }
+void GraphView::zoomBy(double factor) { zoomAt(room().center(), factor); }
 
 void GraphView::zoomAt(QPointF place, double factor) {
   const double wanted = std::clamp(scale_ * factor, kSmallest, kLargest);
@@ -130,7 +134,7 @@ void GraphView::moveTo(QPointF offset) {
   if (document_.scene() != nullptr) {
     const Size size = document_.scene()->scene().size;
     const double keep = 60;
-    offset.setX(std::clamp(offset.x(), std::min(keep - size.width * scale_, 0.0), std::max(width() - keep, 0.0)));
+    offset.setX(std::clamp(offset.x(), std::min(keep - size.width * scale_, 0.0), std::max(room().width() - keep, 0.0)));
     offset.setY(std::clamp(offset.y(), std::min(keep - size.height * scale_, 0.0), std::max(height() - keep, 0.0)));
   }
   offset_ = offset;
@@ -146,18 +150,18 @@ void GraphView::follow(GraphView* other) { other_ = other; }
 
 void GraphView::ensureVisible(std::int32_t box) {
   const QRectF r = boxOnScreen(box);
-  const QRectF room = QRectF(rect()).adjusted(30, 30, -30, -30);
-  if (room.contains(r) || (r.height() > room.height() && r.intersects(room) && r.top() <= room.top())) return;
+  const QRectF inner = room().adjusted(30, 30, -30, -30);
+  if (inner.contains(r) || (r.height() > inner.height() && r.intersects(inner) && r.top() <= inner.top())) return;
   if (scale_ < 0.3) scale_ = kReadable;
   const Rect& s = document_.scene()->scene().boxes[static_cast<std::size_t>(box)].rect;
   const double height_on_screen = s.height * scale_;
-  moveTo({width() / 2.0 - (s.x + s.width / 2) * scale_, height_on_screen > room.height() ? 30 - s.y * scale_ : height() / 2.0 - (s.y + s.height / 2) * scale_});
+  moveTo({room().width() / 2.0 - (s.x + s.width / 2) * scale_, height_on_screen > inner.height() ? 30 - s.y * scale_ : height() / 2.0 - (s.y + s.height / 2) * scale_});
 }
 
 QRectF GraphView::boxOnScreen(std::int32_t box) const { return toScreen(document_.scene()->scene().boxes[static_cast<std::size_t>(box)].rect); }
 
 std::int32_t GraphView::boxAt(QPointF place) const {
-  if (document_.scene() == nullptr) return -1;
+  if (document_.scene() == nullptr || !room().contains(place)) return -1;
   const QPointF p = toScene(place);
   return document_.scene()->boxAt({static_cast<float>(p.x()), static_cast<float>(p.y())});
 }
@@ -184,7 +188,7 @@ bool GraphView::event(QEvent* event) {
   if (event->type() == QEvent::ToolTip) {
     const auto* help = static_cast<QHelpEvent*>(event);
     const std::int32_t box = boxAt(help->pos());
-    if (box < 0 || mapRect().contains(help->pos()))
+    if (box < 0)
       QToolTip::hideText();
     else
       QToolTip::showText(help->globalPos(), toQt(boxTip(document_.scene()->source(), document_.scene()->scene().boxes[static_cast<std::size_t>(box)])).toHtmlEscaped().replace(QLatin1Char('\n'), QLatin1String("<br>")), this);
@@ -232,7 +236,7 @@ void GraphView::mouseMoveEvent(QMouseEvent* event) {
     const Size size = document_.scene()->scene().size;
     const QPointF at((event->position().x() - map.left()) / map.width() * size.width, (event->position().y() - map.top()) / map.height() * size.height);
     moved_ = true;
-    return moveTo(QRectF(rect()).center() - at * scale_);
+    return moveTo(room().center() - at * scale_);
   }
   const QPointF delta = event->position() - drag_from_;
   if (!moved_ && delta.manhattanLength() < QApplication::startDragDistance()) return;
@@ -248,7 +252,7 @@ void GraphView::mouseReleaseEvent(QMouseEvent* event) {
 }
 
 void GraphView::mouseDoubleClickEvent(QMouseEvent* event) {
-  if (event->button() == Qt::LeftButton && !mapRect().contains(event->position())) openOrClose(boxAt(event->position()));
+  if (event->button() == Qt::LeftButton) openOrClose(boxAt(event->position()));
 }
 
 void GraphView::keyPressEvent(QKeyEvent* event) {

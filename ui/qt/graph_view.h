@@ -23,6 +23,8 @@ class GraphView : public QWidget {
   double zoom() const { return scale_; }
   /// Where a box is drawn, for tests.
   QRectF boxOnScreen(std::int32_t box) const;
+  /// What the graph is shown in: all but the column of the map.
+  QRectF room() const;
   /// The whole graph as a picture, not only what is visible. At most 16384 pixels a side.
   QImage wholeImage() const;
 
@@ -54,9 +56,10 @@ class GraphView : public QWidget {
   QPointF toScene(QPointF place) const { return (place - offset_) / scale_; }
   QRectF toScreen(const Rect& r) const { return {r.x * scale_ + offset_.x(), r.y * scale_ + offset_.y(), r.width * scale_, r.height * scale_}; }
   std::int32_t boxAt(QPointF place) const;
-  QRectF mapRect() const;  ///< of the minimap; empty where everything is visible
+  QRectF mapRect() const;  ///< of the minimap, which covers nothing; empty where everything is visible, or there is no room
 
   void paintScene(QPainter& painter, const QRectF& visible, double scale) const;
+  void paintFrameTitle(QPainter& painter, const SceneBox& box) const;
   void paintBox(QPainter& painter, const SceneBox& box, bool selected, bool user, double scale) const;
   void paintEdge(QPainter& painter, const GraphDrawing& scene, const SceneEdge& edge, bool lit, double scale) const;
   void paintPortals(QPainter& painter, const GraphDrawing& scene, const QRectF& visible, double scale) const;
@@ -68,6 +71,7 @@ class GraphView : public QWidget {
   int listener_ = 0;
   double scale_ = 1;
   QPointF offset_;
+  bool reveal_ = false;            ///< the selection is to be shown once its graph is there
   bool placed_ = false;            ///< a graph has been fitted
   std::int32_t anchor_box_ = -1;   ///< the box that keeps its place when the layout changes
   Selection anchor_;

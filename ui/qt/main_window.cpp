@@ -12,6 +12,7 @@
 #include <QMimeData>
 #include <QStackedWidget>
 #include <QTreeView>
+#include <QResizeEvent>
 #include <QVBoxLayout>
 
 #include "ui/model/graph_export.h"
@@ -96,6 +97,7 @@ void MainWindow::makeActions() {
   makeAction("run", tr("Run"), key(Qt::CTRL | Qt::Key_R), tr("Train some steps on all ranks"), [this] {
     workspace().run();
     (void)showPanel("run");
+    show_profile_ = true;
   });
   makeAction("stop", tr("Stop"), key(Qt::Key_Escape), tr("Stop what is under way"), [this] {
     for (const char* lane : {"open", "compile", "verify", "run", "trace"}) workspace().stop(lane);
@@ -179,8 +181,9 @@ void MainWindow::makePanels() {
   tree_->setModel(tree_model_);
   tree_->setUniformRowHeights(true);
   tree_->setHeaderHidden(true);
-  tree_->setIndentation(14);
-  tree_->setMinimumWidth(210);
+  tree_->setIndentation(12);
+  tree_->setAccessibleName(tr("Modules"));
+  tree_->setMinimumWidth(190);
   tree_->header()->setStretchLastSection(false);
   tree_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
   tree_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
@@ -236,6 +239,12 @@ void MainWindow::hear(Topic topic) {
       pages_->setCurrentWidget(workspace().model() || workspace().trace() ? static_cast<QWidget*>(graph_) : start_);
       break;
     default: break;
+  }
+  // From Run to its profile without a click, unless someone looks at something else by now.
+  if (topic == Topic::kRun && !workspace().runProgress().running && workspace().runProgress().error) show_profile_ = false;
+  if (topic == Topic::kTrace && show_profile_) {
+    show_profile_ = false;
+    if (workspace().trace() && !docks_["run"]->visibleRegion().isEmpty()) (void)showPanel("timeline");
   }
   if (restoring_ && (topic == Topic::kModel || topic == Topic::kStage || topic == Topic::kBusy || topic == Topic::kCompiled)) {
     restoring_ = false;  // what it does is heard, too
@@ -332,6 +341,31 @@ bool MainWindow::event(QEvent* event) {
     if (on_first_paint) on_first_paint();
   }
   return done;
+}
+
+/// Panels keep their share of the window.
+void MainWindow::resizeEvent(QResizeEvent* event) {
+  QMainWindow::resizeEvent(event);
+  const QSize before = event->oldSize(), now = event->size();
+  if (before.isEmpty() || before == now) return;
+  QList<QDockWidget*> beside, below, row;
+  QList<int> widths, heights, row_widths;
+  for (const auto& [name, d] : docks_) {
+    if (d->isFloating() || !d->isVisible() || d->visibleRegion().isEmpty()) continue;  // the hidden pages of tabs follow the shown one
+    const Qt::DockWidgetArea area = dockWidgetArea(d);
+    if (area == Qt::LeftDockWidgetArea || area == Qt::RightDockWidgetArea) {
+      beside << d;
+      widths << d->width() * now.width() / before.width();
+    } else {
+      below << d;
+      heights << d->height() * now.height() / before.height();
+      row << d;
+      row_widths << d->width() * now.width() / before.width();
+    }
+  }
+  if (!beside.isEmpty()) resizeDocks(beside, widths, Qt::Horizontal);
+  if (!below.isEmpty()) resizeDocks(below, heights, Qt::Vertical);
+  if (row.size() > 1) resizeDocks(row, row_widths, Qt::Horizontal);
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {

@@ -77,6 +77,7 @@ class MainWindow : public QMainWindow, public ActionView {
  protected:
   bool event(QEvent* event) override;
   void closeEvent(QCloseEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
 
@@ -113,6 +114,7 @@ class MainWindow : public QMainWindow, public ActionView {
   std::map<QString, QAction*> actions_;
   std::map<QString, QDockWidget*> docks_;
   QMenu* recent_menu_ = nullptr;
+  bool show_profile_ = false;  ///< the run that goes on was started here: its profile is shown when it is there
   int listener_ = 0;
 };
 

@@ -2,7 +2,10 @@
 #include "ui/qt/qt_theme.h"
 
 #include <QApplication>
+#include <QDirIterator>
 #include <QFontDatabase>
+#include <QImage>
+#include <QPainter>
 #include <QPalette>
 #include <QStyleFactory>
 
@@ -12,6 +15,18 @@ namespace {
 Theme& theme() {
   static Theme current;
   return current;
+}
+
+/// Loaded by findFonts(); empty where the system's are used.
+QString& fallbackFamily(bool code) {
+  static QString families[2];
+  return families[code ? 1 : 0];
+}
+
+QFont systemFont(bool code) {
+  QFont font = QFontDatabase::systemFont(code ? QFontDatabase::FixedFont : QFontDatabase::GeneralFont);
+  if (!fallbackFamily(code).isEmpty()) font.setFamilies({fallbackFamily(code)});
+  return font;
 }
 
 QFont sized(QFont font, double pixels) {
@@ -37,7 +52,8 @@ QPushButton#primary { background: %primary; color: white; border: 1px solid %acc
 QPushButton#primary:disabled { background: %button; color: %secondary; border: 1px solid %line; }
 QToolButton { padding: 3px 7px; }
 QScrollBar:horizontal { background: %panel; height: 10px; border: none; } QScrollBar:vertical { background: %panel; width: 10px; border: none; }
-QScrollArea#stages QScrollBar:horizontal { height: 6px; }
+QScrollArea#stages QScrollBar:horizontal, QScrollArea#choices QScrollBar:horizontal { height: 6px; }
+QScrollArea#choices QToolButton { padding: 2px 6px; min-height: 16px; }
 QScrollBar::handle { background: %hover; border-radius: 3px; min-width: 24px; min-height: 24px; } QScrollBar::handle:hover { background: %secondary; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; } QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 QComboBox QTreeView, QTableView, QListView { background: %panel; border: none; outline: none; alternate-background-color: %panel; }
@@ -67,14 +83,45 @@ QString sheet() {
 const Theme& currentTheme() { return theme(); }
 
 QFont readingFont(bool bold) {
-  QFont font = sized(QFontDatabase::systemFont(QFontDatabase::GeneralFont), 12.5);
+  QFont font = sized(systemFont(false), 12.5);
   if (bold) font.setWeight(QFont::DemiBold);
   return font;
 }
-QFont smallFont() { return sized(QFontDatabase::systemFont(QFontDatabase::GeneralFont), 11); }
-QFont codeFont(bool small) { return sized(QFontDatabase::systemFont(QFontDatabase::FixedFont), small ? 11 : 12); }
+QFont smallFont() { return sized(systemFont(false), 11); }
+QFont codeFont(bool small) { return sized(systemFont(true), small ? 11 : 12); }
 
-bool hasFonts() { return !QFontDatabase::families().isEmpty(); }
+QString findFonts() {
+  // Without fonts Qt draws every letter as the same box (and names families all the same).
+  const auto drawn = [](QChar c) {
+    QImage image(32, 32, QImage::Format_Grayscale8);
+    image.fill(0);
+    QPainter painter(&image);
+    painter.setPen(Qt::white);
+    painter.setFont(readingFont());
+    painter.drawText(QRect(4, 4, 24, 24), Qt::AlignLeft | Qt::AlignTop, c);
+    return image;
+  };
+  const auto readable = [&] { return drawn(QLatin1Char('i')) != drawn(QLatin1Char('W')); };
+  if (readable()) return QStringLiteral("");
+  const QString own = qEnvironmentVariable("SPSCOPE_FONTS");
+  const QStringList folders = own.isEmpty() ? QStringList{QStringLiteral("/usr/share/fonts"), QStringLiteral("/usr/local/share/fonts")} : own.split(QLatin1Char(':'), Qt::SkipEmptyParts);
+  QString text, code;
+  for (const QString& folder : folders)
+    for (QDirIterator at(folder, {QStringLiteral("*.ttf"), QStringLiteral("*.otf")}, QDir::Files, QDirIterator::Subdirectories); at.hasNext();) {
+      const QString file = at.next(), name = at.fileInfo().fileName();
+      // What every distribution has; other fonts may be of one script only.
+      if (own.isEmpty() && !name.startsWith(QLatin1String("DejaVuSans")) && !name.startsWith(QLatin1String("Liberation")) && !name.startsWith(QLatin1String("NotoSans-")) && !name.startsWith(QLatin1String("NotoSansMono-"))) continue;
+      const QStringList families = QFontDatabase::applicationFontFamilies(QFontDatabase::addApplicationFont(file));
+      if (families.isEmpty()) continue;
+      const bool mono = name.contains(QLatin1String("Mono"));
+      if (mono && code.isEmpty()) code = families.front();
+      if (!mono && (text.isEmpty() || families.front() == QLatin1String("DejaVu Sans"))) text = families.front();
+    }
+  fallbackFamily(false) = text.isEmpty() ? code : text;
+  fallbackFamily(true) = code.isEmpty() ? text : code;
+  if (!readable()) return {};
+  return fallbackFamily(false);
+}
 
 void applyTheme(QApplication& application, const Theme& wanted) {
   theme() = wanted;

@@ -26,7 +26,9 @@ QFont readingFont(bool bold = false);  ///< 12.5 px
 QFont smallFont();                     ///< 11 px
 QFont codeFont(bool small = false);    ///< monospaced
 
-/// Whether there is any font to write with: without one Qt draws nothing, and says so only on standard error.
-bool hasFonts();
+/// Once, with an application and before the first widget. Empty: the system has fonts. Else the family that is used instead: one
+/// that lies in the usual folders (or in $SPSCOPE_FONTS) though fontconfig knows nothing of it. Null: nothing can be written,
+/// every letter would be a box.
+QString findFonts();
 
 }  // namespace spscope::ui

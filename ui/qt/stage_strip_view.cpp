@@ -6,13 +6,31 @@
 #include <QPainter>
 #include <QScrollBar>
 #include <QWheelEvent>
+#include <algorithm>
+#include <utility>
 
 #include "ui/qt/qt_theme.h"
 
 namespace spscope::ui {
 namespace {
 
-constexpr int kScrollBar = 6;
+constexpr int kScrollBar = 6, kPadding = 9, kTightPadding = 4, kGap = 4;
+
+QFont smallBold() {
+  QFont font = smallFont();
+  font.setWeight(QFont::DemiBold);
+  return font;
+}
+
+/// A name broken at the hyphen that makes the longer line shortest; the second is empty where there is none.
+std::pair<QString, QString> twoLines(const QString& name) {
+  qsizetype best = -1;
+  const auto longer = [&](qsizetype at) { return std::max(at + 1, name.size() - at - 1); };
+  for (qsizetype at = name.indexOf(QLatin1Char('-')); at >= 0; at = name.indexOf(QLatin1Char('-'), at + 1))
+    if (best < 0 || longer(at) < longer(best)) best = at;
+  if (best < 0) return {name, QString()};
+  return {name.left(best + 1), name.mid(best + 1)};
+}
 
 }  // namespace
 
@@ -20,7 +38,7 @@ StageChipButton::StageChipButton(QWidget* parent) : QAbstractButton(parent) {
   setCursor(Qt::PointingHandCursor);
   setFocusPolicy(Qt::StrongFocus);
   setAttribute(Qt::WA_Hover);
-  setSizePolicy(QSizePolicy::MinimumExpanding, QSizePolicy::Fixed);
+  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   setMaximumWidth(230);
 }
 
@@ -33,11 +51,32 @@ void StageChipButton::setChip(const StageChip& chip) {
   update();
 }
 
+int StageChipButton::heightOf(bool tight) const {
+  const QFontMetrics title(readingFont(true)), small(smallFont());
+  return 4 + (tight ? 2 * QFontMetrics(smallBold()).height() : title.height()) + 2 * small.height() + 13;
+}
+
 QSize StageChipButton::sizeHint() const {
   const QFontMetrics title(readingFont(true)), small(smallFont());
   const int figures = small.horizontalAdvance(toQt(chip_.peak)) + small.horizontalAdvance(toQt(chip_.wire)) + (chip_.wire.empty() ? 0 : 10);
-  const int width = std::max({title.horizontalAdvance(toQt(chip_.name)) + (chip_.warnings > 0 ? 18 : 0), small.horizontalAdvance(toQt(chip_.detail)), figures}) + 24;
-  return {std::clamp(width, 96, 230), 4 + title.height() + 2 * small.height() + 14};
+  const int width = std::max({title.horizontalAdvance(toQt(chip_.name)) + (chip_.warnings > 0 ? 18 : 0), small.horizontalAdvance(toQt(chip_.detail)), figures}) + 2 * kPadding + 4;
+  return {std::clamp(width, 90, 230), heightOf(tight_)};
+}
+
+QSize StageChipButton::minimumSizeHint() const {
+  const QFontMetrics title(smallBold()), small(smallFont());
+  const int changes = small.horizontalAdvance(toQt(chip_.brief)) + (chip_.peak.empty() ? 0 : 8 + small.horizontalAdvance(toQt(chip_.peak)));
+  const auto [first, second] = twoLines(toQt(chip_.name));
+  const int warning = chip_.warnings > 0 ? 14 : 0;
+  const int width = std::max({title.horizontalAdvance(first) + warning, title.horizontalAdvance(second), changes, small.horizontalAdvance(toQt(chip_.wire_brief))}) + 2 * kTightPadding + 4;
+  return {std::clamp(width, 48, 230), heightOf(tight_)};
+}
+
+void StageChipButton::setTight(bool tight) {
+  if (tight_ == tight) return;
+  tight_ = tight;
+  updateGeometry();
+  update();
 }
 
 void StageChipButton::paintEvent(QPaintEvent*) {
@@ -54,24 +93,46 @@ void StageChipButton::paintEvent(QPaintEvent*) {
     painter.setBrush(Qt::NoBrush);
     painter.drawRoundedRect(r.adjusted(2, 2, -2, -2), 4, 4);
   }
-  const QRectF text = r.adjusted(9, 4, -9, -4);
-  const QFontMetrics title(readingFont(true)), small(smallFont());
-  painter.setFont(readingFont(true));
+  const int padding = tight_ ? kTightPadding : kPadding;
+  const QRectF text = r.adjusted(padding, 3, -padding, -4);
+  const auto width = static_cast<int>(text.width());
+  const QFontMetrics small(smallFont());
+  const auto line = [&](double y, int height, int flags, const QString& what) { painter.drawText(QRectF(text.left(), y, text.width(), height), flags | Qt::AlignVCenter, what); };
+  // The name: in full size, smaller, or on two lines.
+  const QString name = toQt(chip_.name);
+  const int for_name = width - (chip_.warnings > 0 ? 14 : 0);
+  const bool large = QFontMetrics(readingFont(true)).horizontalAdvance(name) <= for_name || !tight_;
+  const QFont font = large ? readingFont(true) : smallBold();
+  const QFontMetrics title(font);
+  painter.setFont(font);
   painter.setPen(tone(chip_.failed ? Tone::kBad : chip_.unchanged && !chip_.shown ? Tone::kSecondary : Tone::kText));
-  painter.drawText(QRectF(text.left(), text.top(), text.width(), title.height()), Qt::AlignLeft | Qt::AlignVCenter, title.elidedText(toQt(chip_.name), Qt::ElideRight, static_cast<int>(text.width())));
+  double y = text.top();
+  if (large || title.horizontalAdvance(name) <= for_name) {
+    line(y, title.height(), Qt::AlignLeft, title.elidedText(name, Qt::ElideRight, for_name));
+  } else {
+    const auto [first, second] = twoLines(name);
+    line(y, title.height(), Qt::AlignLeft, title.elidedText(first, Qt::ElideRight, for_name));
+    line(y + title.height(), title.height(), Qt::AlignLeft, title.elidedText(second, Qt::ElideRight, width));
+  }
   if (chip_.warnings > 0) {
     painter.setPen(tone(Tone::kWarning));
-    painter.drawText(QRectF(text.left(), text.top(), text.width(), title.height()), Qt::AlignRight | Qt::AlignVCenter, QStringLiteral("!"));
+    line(y, title.height(), Qt::AlignRight, QStringLiteral("!"));
   }
   painter.setFont(smallFont());
   painter.setPen(tone(chip_.failed ? Tone::kBad : Tone::kSecondary));
-  double y = text.top() + title.height();
-  painter.drawText(QRectF(text.left(), y, text.width(), small.height()), Qt::AlignLeft | Qt::AlignVCenter, small.elidedText(toQt(chip_.detail), Qt::ElideRight, static_cast<int>(text.width())));
-  y += small.height();
+  y = r.bottom() - 9 - 2 * small.height();
+  const QString detail = toQt(chip_.detail), brief = toQt(chip_.brief);
+  const QString peak = toQt(chip_.peak), wire = toQt(chip_.wire);
+  const int for_peak = peak.isEmpty() ? 0 : small.horizontalAdvance(peak) + 8;
+  // With room: peak and wire below. Without: the peak beside the changes, the wire below.
+  const int for_detail = width - (tight_ ? for_peak : 0);
+  line(y, small.height(), Qt::AlignLeft, small.elidedText(small.horizontalAdvance(detail) <= for_detail || brief.isEmpty() ? detail : brief, Qt::ElideRight, for_detail));
   painter.setPen(tone(chip_.over_limit ? Tone::kBad : Tone::kSecondary));
-  painter.drawText(QRectF(text.left(), y, text.width(), small.height()), Qt::AlignLeft | Qt::AlignVCenter, toQt(chip_.peak));
+  line(tight_ ? y : y + small.height(), small.height(), tight_ ? Qt::AlignRight : Qt::AlignLeft, peak);
+  y += small.height();
   painter.setPen(tone(Tone::kSecondary));
-  painter.drawText(QRectF(text.left(), y, text.width(), small.height()), Qt::AlignRight | Qt::AlignVCenter, toQt(chip_.wire));
+  const bool alone = tight_ || peak.isEmpty();
+  line(y, small.height(), alone ? Qt::AlignLeft : Qt::AlignRight, small.horizontalAdvance(wire) <= width - (alone ? 0 : for_peak) ? wire : toQt(chip_.wire_brief));
   // The bar of the predicted peak.
   if (chip_.peak_share < 0) return;
   const QRectF bar(text.left(), r.bottom() - 7, text.width(), 3);
@@ -90,7 +151,7 @@ StageStripView::StageStripView(Workspace& workspace, QWidget* parent) : QScrollA
   setFrameShape(QFrame::NoFrame);
   setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   layout_->setContentsMargins(8, 6, 8, 6);
-  layout_->setSpacing(6);
+  layout_->setSpacing(kGap);
   layout_->addStretch(1);
   setWidget(row_);
   listener_ = workspace_.listen([this](Topic topic) {
@@ -129,9 +190,24 @@ void StageStripView::refresh() {
     buttons_.pop_back();
   }
   for (std::size_t i = 0; i < chips.size(); ++i) buttons_[i]->setChip(chips[i]);
-  setFixedHeight(StageChipButton().sizeHint().height() + 12 + kScrollBar);
+  arrange();
   for (std::size_t i = 0; i < chips.size(); ++i)
     if (chips[i].shown || chips[i].failed) ensureWidgetVisible(buttons_[i]);
+}
+
+void StageStripView::resizeEvent(QResizeEvent* event) {
+  QScrollArea::resizeEvent(event);
+  arrange();
+}
+
+void StageStripView::arrange() {
+  setVisible(!buttons_.empty());
+  if (buttons_.empty()) return;
+  const QMargins margins = layout_->contentsMargins();
+  int wanted = margins.left() + margins.right(), least = wanted;
+  for (const StageChipButton* b : buttons_) wanted += b->sizeHint().width() + kGap, least += b->minimumSizeHint().width() + kGap;
+  for (StageChipButton* b : buttons_) b->setTight(wanted > width());
+  setFixedHeight(buttons_.front()->sizeHint().height() + margins.top() + margins.bottom() + (least > width() ? kScrollBar : 0));
 }
 
 }  // namespace spscope::ui

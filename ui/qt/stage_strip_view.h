@@ -18,13 +18,17 @@ class StageChipButton : public QAbstractButton {
   void setChip(const StageChip& chip);
   const StageChip& chip() const { return chip_; }
   QSize sizeHint() const override;
-  QSize minimumSizeHint() const override { return sizeHint(); }
+  QSize minimumSizeHint() const override;
+  /// Where not all chips have the room that they want: names on two lines, figures in their short form.
+  void setTight(bool tight);
 
  protected:
   void paintEvent(QPaintEvent* event) override;
 
  private:
+  int heightOf(bool tight) const;
   StageChip chip_;
+  bool tight_ = false;
 };
 
 class StageStripView : public QScrollArea {
@@ -36,9 +40,11 @@ class StageStripView : public QScrollArea {
 
  protected:
   void wheelEvent(QWheelEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   void refresh();
+  void arrange();
   Workspace& workspace_;
   int listener_ = 0;
   QWidget* row_;

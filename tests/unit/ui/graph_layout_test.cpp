@@ -103,6 +103,25 @@ TEST(LayeredLayout, RandomGraphsAreSoundAndTheSameEachTime) {
   }
 }
 
+TEST(LayeredLayout, LinesFromOutsideComeThroughTheBorder) {
+  const std::vector<Size> sizes{{80, 30}, {120, 90}, {80, 30}, {60, 20}};
+  const std::vector<LayoutEdge> edges{{0, 1}, {0, 3}, {1, 2}, {3, 2}};
+  const std::vector<LayoutPort> ports{{0, false}, {3, false}, {2, true}, {0, true}};
+  const Layout l = layered(sizes, edges, {}, ports);
+  expectSound(l, sizes, edges);
+  ASSERT_EQ(l.ports.size(), 4u);
+  EXPECT_FLOAT_EQ(l.ports[0].points.front().y, 0) << "from the upper border";
+  EXPECT_EQ(l.ports[0].points.size(), 1u) << "nothing stands between";
+  ASSERT_EQ(l.ports[1].points.size(), 3u) << "the border, then past the first row";
+  EXPECT_TRUE(l.ports[1].points[1].x < l.boxes[0].x || l.ports[1].points[1].x > l.boxes[0].x + 80);
+  EXPECT_FLOAT_EQ(l.ports[1].points[1].x, l.ports[1].points[2].x);
+  EXPECT_FLOAT_EQ(l.ports[2].points.back().y, l.size.height) << "to the lower one";
+  EXPECT_FLOAT_EQ(l.ports[3].points.back().y, l.size.height);
+  EXPECT_LE(l.rows[3].bottom - l.rows[3].top, 90);
+  EXPECT_FLOAT_EQ(l.rows[1].top, l.rows[3].top) << "one row";
+  EXPECT_TRUE(layered(sizes, edges, {.port_ranks = 1}, ports).ports[1].portal) << "too far from the border";
+}
+
 TEST(LayeredLayout, NothingAndOneBox) {
   EXPECT_TRUE(layered({}, {}).boxes.empty());
   const Layout one = layered({{70, 30}}, {});

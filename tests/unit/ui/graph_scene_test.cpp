@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tests/support/synthetic_graph.h"
 #include "ui/model/graph/graph_scene.h"
 
 namespace spscope::ui {
@@ -61,7 +62,7 @@ std::set<std::string> titles(const GraphDrawing& scene) {
 }
 std::shared_ptr<const Graph> share(Graph g) { return std::make_shared<const Graph>(std::move(g)); }
 
-TEST(ModuleTree, EqualLayersAreFoldedBehindTheFirst) {
+TEST(ModuleTree, GV_07_ModulesAreATreeWithEqualLayersFoldedBehindTheFirst) {
   const Transformer t(6);
   const ModuleTree tree(t.graph);
   const ModuleIndex layers = tree.find("layers");
@@ -127,6 +128,74 @@ TEST(GraphScene, BoxesDoNotOverlapUnlessTheyNest) {
     ASSERT_GE(e.to, 0);
     EXPECT_EQ(e.points.empty(), e.portal);
   }
+}
+
+/// Every stretch of every line lies beside, above or below every box that is neither one of its ends nor around one.
+void expectLinesGoAround(const GraphDrawing& s) {
+  const auto holds = [](const Rect& outer, const Rect& r) { return r.x >= outer.x && r.right() <= outer.right() && r.y >= outer.y && r.bottom() <= outer.bottom(); };
+  for (const SceneEdge& e : s.edges) {
+    if (e.portal || e.upwards) continue;
+    const Rect &from = s.boxes[static_cast<std::size_t>(e.from)].rect, &to = s.boxes[static_cast<std::size_t>(e.to)].rect;
+    EXPECT_FLOAT_EQ(e.points.front().y, from.bottom());
+    EXPECT_FLOAT_EQ(e.points.back().y, to.y);
+    for (std::size_t i = 0; i + 1 < e.points.size(); ++i) {
+      const Point a = e.points[i], b = e.points[i + 1];
+      EXPECT_LE(a.y, b.y + 0.01f);
+      for (std::size_t n = 0; n < s.boxes.size(); ++n) {
+        const SceneBox& box = s.boxes[n];
+        const Rect& r = box.rect;
+        if (box.kind == SceneBox::Kind::kFrame && (holds(r, from) || holds(r, to))) continue;
+        const bool apart = std::max(a.x, b.x) <= r.x || std::min(a.x, b.x) >= r.right() || std::max(a.y, b.y) <= r.y + 0.01f || std::min(a.y, b.y) >= r.bottom() - 0.01f;
+        EXPECT_TRUE(apart) << s.boxes[static_cast<std::size_t>(e.from)].title << " -> " << s.boxes[static_cast<std::size_t>(e.to)].title << " crosses " << box.title;
+      }
+    }
+  }
+}
+
+TEST(GraphScene, LinesCrossNoBoxes) {
+  const Transformer t(5);
+  for (int depth = 0; depth < 6; ++depth) {
+    GraphScene scene(makeGraphSource(share(t.graph)), depth);
+    expectLinesGoAround(scene.scene());
+    scene.reveal(t.sdpa[3]);
+    expectLinesGoAround(scene.scene());
+  }
+}
+
+TEST(GraphScene, GV_01_AHugeGraphIsFirstDrawnCollapsed) {
+  GraphScene scene(makeGraphSource(share(test::syntheticJoint(50'000))));
+  EXPECT_LT(scene.scene().boxes.size(), 2'500u);
+  EXPECT_EQ(scene.scene().boxes.size(), GraphScene(scene.sourceRef()).scene().boxes.size());
+}
+
+TEST(GraphScene, GV_04_OpeningOneOfEightyLayersLaysOutThatOneAndWhatIsAroundIt) {
+  Transformer t(80);
+  for (std::size_t i = 0; i < t.sdpa.size(); ++i) t.graph.node(t.sdpa[i]).op = i % 2 ? "aten.one.default" : "aten.other.default";  // not folded
+  GraphScene scene(makeGraphSource(share(t.graph)), 9);
+  EXPECT_GT(scene.scene().boxes.size(), 500u);
+  EXPECT_GT(scene.laidOut(), 160) << "all of them, once";
+  const ModuleTree& tree = *scene.source().tree;
+  const ModuleIndex layer = tree.find("layers.40.attn");
+  ASSERT_GT(layer, 0);
+  scene.setOpen(layer, false);
+  scene.scene();
+  EXPECT_LE(scene.laidOut(), 3) << "the layer, what is around it, and the root";
+  scene.setOpen(layer, true);
+  scene.scene();
+  EXPECT_LE(scene.laidOut(), 4);
+}
+
+TEST(GraphScene, GV_06_KindsOfEdgesAreKnown) {
+  Transformer t(2);
+  t.graph.node(t.sdpa[0]).op = "sp.all_to_all";
+  GraphScene scene(makeGraphSource(share(t.graph)), 9);
+  std::set<LinkKind> kinds;
+  for (const SceneEdge& e : scene.scene().edges) {
+    const NodeId from = scene.source().nodes[static_cast<std::size_t>(scene.source().links[static_cast<std::size_t>(e.links.front())].from)].node;
+    EXPECT_EQ(e.kind == LinkKind::kCollective, from == t.sdpa[0]);
+    kinds.insert(e.kind);
+  }
+  EXPECT_EQ(kinds.size(), 2u);
 }
 
 TEST(GraphScene, LinksOfAClosedModuleAreBundledAndNoneIsLost) {

@@ -154,7 +154,7 @@ TEST_F(WindowModels, ScriptsThatAreNoneAreRefusedBeforeAnythingIsDone) {
   EXPECT_EQ((*parsed)[1].line, 3);
 }
 
-TEST_F(WindowModels, TheStageStripSaysWhatEachStageDid) {
+TEST_F(WindowModels, GV_08_TheStageStripSaysWhatEachStageDid) {
   ASSERT_FALSE(script("open \"" + kModel + "\"\n"));
   ASSERT_EQ(stageChips(workspace).size(), 1u);
   ASSERT_FALSE(script("compile\nstage insert-all-to-all\n"));
@@ -204,7 +204,7 @@ TEST_F(WindowModels, AClickOnAChipComparesWithTheStageBefore) {
   ASSERT_TRUE(idle());
 }
 
-TEST_F(WindowModels, SelectionIsFoundInTheDrawingAndUsersAreLit) {
+TEST_F(WindowModels, GV_06_AValueIsSelectedAndAllItsUsersAreLit) {
   ASSERT_FALSE(script("open \"" + kModel + "\"\nexpand all\n"));
   const GraphDrawing& scene = graph.scene()->scene();
   int with_users = 0;
@@ -239,6 +239,55 @@ TEST_F(WindowModels, SelectionIsFoundInTheDrawingAndUsersAreLit) {
   EXPECT_GE(graph.scene()->scene().boxes[static_cast<std::size_t>(graph.selectedBox())].node, 0);
 }
 
+TEST_F(WindowModels, GV_01_TheDrawingIsMadeOffTheWindowsThreadAndCanBeCancelled) {
+  bool seen = false;
+  workspace.listen([&](Topic topic) {
+    if (topic != Topic::kModel || !workspace.model() || seen) return;
+    seen = true;
+    EXPECT_EQ(graph.scene(), nullptr) << "nothing was laid out where events are handled";
+  });
+  workspace.open(kModel);
+  ASSERT_TRUE(pump.until([&] { return graph.busy() || graph.scene() != nullptr; }));
+  ASSERT_TRUE(seen);
+  ASSERT_TRUE(graph.busy());
+  workspace.lanes().cancel("graph");
+  ASSERT_TRUE(idle());
+  EXPECT_EQ(graph.scene(), nullptr);
+}
+
+TEST_F(WindowModels, GV_02_WhatIsUnderWayIsSaidAndCanBeStopped) {
+  std::vector<StateLine> said;
+  workspace.listen([&](Topic topic) {
+    if (topic == Topic::kBusy) said.push_back(stateLineOf(workspace));
+  });
+  workspace.open(kModel);
+  EXPECT_EQ(stateLineOf(workspace).kind, StateLine::Kind::kBusy);
+  EXPECT_TRUE(stateLineOf(workspace).text.starts_with("opening")) << stateLineOf(workspace).text;
+  EXPECT_NE(stateLineOf(workspace).tip.find("Escape"), std::string::npos);
+  workspace.stop("open");
+  ASSERT_TRUE(idle());
+  EXPECT_FALSE(workspace.model());
+  EXPECT_EQ(stateLineOf(workspace).kind, StateLine::Kind::kNone) << "no complaint about what was asked for";
+  EXPECT_FALSE(said.empty());
+}
+
+TEST_F(WindowModels, TheEndOfAModulesPathIsEnoughWhereItIsTheOnlyOne) {
+  ASSERT_FALSE(script("open \"" + kModel + "\"\n"));
+  const auto whole = selectionNamed(graph, "blocks.0");
+  ASSERT_TRUE(whole);
+  std::string deep;
+  for (const Module& m : graph.source()->tree->modules())
+    if (m.path.starts_with("blocks.0.") || m.path.find(".blocks.0.") != std::string::npos) deep = m.path;
+  ASSERT_FALSE(deep.empty());
+  const std::string end = deep.substr(deep.find("0."));  // "0.mlp", say
+  const auto found = selectionNamed(graph, end);
+  ASSERT_TRUE(found) << found.error().format();
+  EXPECT_EQ(found->module, deep);
+  const auto many = selectionNamed(graph, deep.substr(deep.rfind('.') + 1));
+  ASSERT_FALSE(many) << "every block has one";
+  EXPECT_NE(many.error().legal.find(deep), std::string::npos) << many.error().format();
+}
+
 TEST_F(WindowModels, TheSameModulesStayOpenFromStageToStage) {
   ASSERT_FALSE(script("open \"" + kModel + "\"\ncompile\ncollapse all\nexpand blocks\n"));
   const auto open = graph.openPaths();
@@ -247,7 +296,7 @@ TEST_F(WindowModels, TheSameModulesStayOpenFromStageToStage) {
   EXPECT_EQ(graph.openPaths(), open);
 }
 
-TEST_F(WindowModels, ExportsWhatIsShown) {
+TEST_F(WindowModels, GV_08_ExportsWhatIsShownWithoutADisplay) {
   const TempFolder folder;
   ASSERT_FALSE(script("open \"" + kModel + "\"\nexpand all\n"));
   const std::string svg = folder.path() + "/g.svg", text = folder.path() + "/g.txt";

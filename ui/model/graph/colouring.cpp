@@ -24,6 +24,9 @@ const ir::Value* valueOf(const GraphSource& source, const SourceNode& n) {
   return nullptr;
 }
 
+/// 0 to 9: how hot, in a digit.
+BoxFill heatFill(double heat) { return {Tone::kModule, -1, static_cast<float>(heat), std::to_string(static_cast<int>(std::lround(heat * 9)))}; }
+
 BoxFill placementFill(const SourceNode& n, const ir::Value* v) {
   if (n.collective) return {Tone::kCollective, -1, -1, "C"};
   if (v == nullptr || v->placement.isReplicated()) return {Tone::kReplicated, -1, -1, "R"};
@@ -107,14 +110,14 @@ BoxFill Colouring::ofNode(std::int32_t node) const {
     case ColourBy::kModule: return {Tone::kModule, static_cast<int>(n.module % 12), -1, ""};
     case ColourBy::kRecompute: return recomputeFill(graphOf(*source_, n), n, v);
     case ColourBy::kMemory:
-    case ColourBy::kTime: return {Tone::kModule, -1, static_cast<float>(metric_[static_cast<std::size_t>(node)]), ""};
+    case ColourBy::kTime: return metric_high_.empty() ? BoxFill{} : heatFill(metric_[static_cast<std::size_t>(node)]);
   }
   return {};
 }
 
 BoxFill Colouring::of(const SceneBox& box) const {
   if (box.node >= 0) return ofNode(box.node);
-  if (box.kind == SceneBox::Kind::kModule && !module_metric_.empty()) return {Tone::kModule, -1, static_cast<float>(module_metric_[static_cast<std::size_t>(box.module)]), ""};
+  if (box.kind == SceneBox::Kind::kModule && !module_metric_.empty() && !metric_high_.empty()) return heatFill(module_metric_[static_cast<std::size_t>(box.module)]);
   if (box.kind == SceneBox::Kind::kModule && by_ == ColourBy::kModule) return {Tone::kModule, static_cast<int>(box.module % 12), -1, ""};
   return {Tone::kModule, -1, -1, ""};
 }
@@ -124,7 +127,7 @@ std::vector<LegendEntry> Colouring::legend() const {
   if (by_ == ColourBy::kModule) return out;
   if (!metric_.empty()) {
     if (metric_high_.empty()) return {{{Tone::kReplicated, -1, -1, ""}, "no times: run with a profile, or open a trace"}};
-    return {{{Tone::kModule, -1, 0, ""}, "0"}, {{Tone::kModule, -1, 1, ""}, metric_high_ + " a node"}};
+    return {{heatFill(0), "0"}, {heatFill(0.5), "a quarter"}, {heatFill(1), metric_high_ + " a node"}};
   }
   std::map<std::string, BoxFill> seen;
   for (std::size_t i = 0; i < source_->nodes.size(); ++i) {

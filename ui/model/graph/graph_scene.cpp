@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 
 #include "core/base/strings.h"
@@ -125,9 +126,11 @@ void GraphScene::layOut(ModuleIndex module) {
                   static_cast<std::uint64_t>(item.node >= 0 ? item.node : -2 - item.module));
   }
   for (const LayoutEdge& e : in.edges) key = combine(combine(key, static_cast<std::uint64_t>(e.from)), static_cast<std::uint64_t>(e.to));
+  for (const LayoutPort& p : in.ports) key = combine(combine(key, static_cast<std::uint64_t>(p.box)), p.leaves ? 2 : 1);
   if (key == in.key) return;
   in.key = key;
-  in.layout = layered(sizes, in.edges);
+  ++laid_out_;
+  in.layout = layered(sizes, in.edges, {}, in.ports);
   const bool root = module == 0;
   in.size = {in.layout.size.width + 2 * M::kMargin, in.layout.size.height + (root ? 2 * M::kMargin : M::kFrameTop + M::kMargin)};
   const float title = columns(tree.at(module).label) * M::kCharWidth + 2 * M::kPadding;
@@ -174,13 +177,59 @@ void GraphScene::place(ModuleIndex module, Point origin, int depth) {
   }
 }
 
+Point GraphScene::originOf(ModuleIndex container) const {
+  if (container == 0) return {M::kMargin, M::kMargin};
+  const Rect& frame = scene_.boxes[static_cast<std::size_t>(box_of_module_[static_cast<std::size_t>(container)])].rect;
+  return {frame.x + M::kMargin, frame.y + M::kFrameTop};
+}
+
+std::int32_t GraphScene::itemOf(const std::vector<ModuleIndex>& chain, std::size_t container, std::int32_t node) const {
+  return container + 1 < chain.size() ? place_of_module_[static_cast<std::size_t>(chain[container + 1])] : place_of_node_[static_cast<std::size_t>(node)];
+}
+
+bool GraphScene::throughFrames(const std::vector<ModuleIndex>& chain, std::size_t common, std::int32_t node, bool leaves, std::vector<Point>& points) {
+  std::size_t end = chain.size();
+  if (!isOpen(chain.back())) --end;  // a closed module is a box
+  // Out of the innermost first, into the outermost first.
+  for (std::size_t i = common + 1; i < end; ++i) {
+    const std::size_t k = leaves ? end - 1 - (i - common - 1) : i;
+    const Inside& in = inside_.at(chain[k]);
+    const std::int32_t item = itemOf(chain, k, node);
+    const Layout::Route& route = in.layout.ports[static_cast<std::size_t>(in.port_of.at(2 * std::int64_t{item} + leaves))];
+    if (route.portal) return false;
+    const Point origin = originOf(chain[k]);
+    const Rect& frame = scene_.boxes[static_cast<std::size_t>(box_of_module_[static_cast<std::size_t>(chain[k])])].rect;
+    const Layout::Row row = in.layout.rows[static_cast<std::size_t>(item)];
+    // Straight across the row of what it comes from or goes to.
+    const auto beside = [&](float x) { points.push_back({x, origin.y + (leaves ? row.bottom : row.top)}); };
+    if (leaves) beside(points.back().x);
+    else points.push_back({origin.x + route.points.front().x, frame.y});
+    for (const Point p : route.points) points.push_back({origin.x + p.x, origin.y + p.y});
+    if (leaves) {
+      points.push_back({origin.x + route.points.back().x, frame.bottom()});
+      continue;
+    }
+    // Its own middle, or where the frame inside is entered.
+    float x = origin.x + in.layout.boxes[static_cast<std::size_t>(item)].x + sizeOf(in.items[static_cast<std::size_t>(item)]).width / 2;
+    if (k + 1 < end) {
+      const Inside& next = inside_.at(chain[k + 1]);
+      const Layout::Route& inner = next.layout.ports[static_cast<std::size_t>(next.port_of.at(2 * std::int64_t{itemOf(chain, k + 1, node)}))];
+      if (inner.portal) return false;
+      x = originOf(chain[k + 1]).x + inner.points.front().x;
+    }
+    beside(x);
+  }
+  return true;
+}
+
 const GraphDrawing& GraphScene::scene() {
   if (!dirty_) return scene_;
   dirty_ = false;
   const ModuleTree& tree = *source_->tree;
 
   // Items of every open module, and where each node and module stands in its container.
-  std::vector<std::int32_t> place_of_node(source_->nodes.size(), -1), place_of_module(tree.modules().size(), -1);
+  place_of_node_.assign(source_->nodes.size(), -1);
+  place_of_module_.assign(tree.modules().size(), -1);
   std::vector<ModuleIndex> stack{0};
   while (!stack.empty()) {
     const ModuleIndex m = stack.back();
@@ -188,12 +237,14 @@ const GraphDrawing& GraphScene::scene() {
     Inside& in = inside_[m];
     in.items.clear();
     in.edges.clear();
+    in.ports.clear();
+    in.port_of.clear();
     for (const std::int32_t n : own_nodes_[static_cast<std::size_t>(m)]) {
-      place_of_node[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(in.items.size());
+      place_of_node_[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(in.items.size());
       in.items.push_back({n, -1});
     }
     for (const ModuleIndex c : tree.at(m).children) {
-      place_of_module[static_cast<std::size_t>(c)] = static_cast<std::int32_t>(in.items.size());
+      place_of_module_[static_cast<std::size_t>(c)] = static_cast<std::int32_t>(in.items.size());
       in.items.push_back({-1, c});
       if (isOpen(c)) stack.push_back(c);
     }
@@ -226,11 +277,18 @@ const GraphDrawing& GraphScene::scene() {
     std::size_t common = 0;
     while (common + 1 < a.size() && common + 1 < b.size() && a[common + 1] == b[common + 1]) ++common;
     if (!isOpen(a[common])) continue;  // both inside one closed module
-    const auto itemOf = [&](const std::vector<ModuleIndex>& chain, std::int32_t node) {
-      return common + 1 < chain.size() ? place_of_module[static_cast<std::size_t>(chain[common + 1])] : place_of_node[static_cast<std::size_t>(node)];
-    };
     const auto visible = [&](const std::vector<ModuleIndex>& chain, std::int32_t node) { return isOpen(chain.back()) ? node : -2 - chain.back(); };
-    bundles[{a[common], itemOf(a, link.from), itemOf(b, link.to), visible(a, link.from), visible(b, link.to)}].push_back(static_cast<std::int32_t>(l));
+    bundles[{a[common], itemOf(a, common, link.from), itemOf(b, common, link.to), visible(a, link.from), visible(b, link.to)}].push_back(static_cast<std::int32_t>(l));
+    // It leaves the open modules around one end and enters those around the other.
+    const auto crosses = [&](const std::vector<ModuleIndex>& chain, std::int32_t node, bool leaves) {
+      for (std::size_t k = common + 1; k < chain.size() && isOpen(chain[k]); ++k) {
+        Inside& in = inside_[chain[k]];
+        const std::int32_t item = itemOf(chain, k, node);
+        if (in.port_of.try_emplace(2 * std::int64_t{item} + leaves, static_cast<std::int32_t>(in.ports.size())).second) in.ports.push_back({item, leaves});
+      }
+    };
+    crosses(a, link.from, true);
+    crosses(b, link.to, false);
   }
   std::map<std::tuple<ModuleIndex, std::int32_t, std::int32_t>, std::int32_t> edge_of;
   for (const auto& [key, links] : bundles) {
@@ -239,6 +297,7 @@ const GraphDrawing& GraphScene::scene() {
     if (fresh) edges.push_back({key.from, key.to});
   }
 
+  laid_out_ = 0;
   layOut(0);
   scene_ = {};
   box_of_node_.assign(source_->nodes.size(), -1);
@@ -266,16 +325,30 @@ const GraphDrawing& GraphScene::scene() {
     }
     const Rect& from = scene_.boxes[static_cast<std::size_t>(edge.from)].rect;
     const Rect& to = scene_.boxes[static_cast<std::size_t>(edge.to)].rect;
-    if (!edge.portal) {
-      Point origin{0, M::kMargin};
-      if (key.container != 0) {
-        const Rect& frame = scene_.boxes[static_cast<std::size_t>(box_of_module_[static_cast<std::size_t>(key.container)])].rect;
-        origin = {frame.x, frame.y + M::kFrameTop};
-      }
-      origin.x += M::kMargin;
-      edge.points.push_back({from.x + from.width / 2, edge.upwards ? from.y : from.bottom()});
+    const Inside& around = inside_.at(key.container);
+    const Point origin = originOf(key.container);
+    const SourceLink& any = source_->links[static_cast<std::size_t>(links.front())];
+    const auto& a = chains[static_cast<std::size_t>(any.from)];
+    const auto& b = chains[static_cast<std::size_t>(any.to)];
+    const auto common = static_cast<std::size_t>(std::find(a.begin(), a.end(), key.container) - a.begin());
+    if (edge.upwards && !edge.portal) {  // closes a cycle between modules: there is no way around everything
+      edge.points.push_back({from.x + from.width / 2, from.y});
       for (const Point p : route.points) edge.points.push_back({origin.x + p.x, origin.y + p.y});
-      edge.points.push_back({to.x + to.width / 2, edge.upwards ? to.bottom() : to.y});
+      edge.points.push_back({to.x + to.width / 2, to.bottom()});
+    } else if (!edge.portal) {
+      std::vector<Point> entry;
+      edge.points.push_back({from.x + from.width / 2, from.bottom()});
+      edge.portal = !throughFrames(a, common, any.from, true, edge.points) || !throughFrames(b, common, any.to, false, entry);
+      edge.points.push_back({edge.points.back().x, origin.y + around.layout.rows[static_cast<std::size_t>(key.from)].bottom});
+      for (const Point p : route.points) edge.points.push_back({origin.x + p.x, origin.y + p.y});
+      const Point end{to.x + to.width / 2, to.y};
+      edge.points.push_back({entry.empty() ? end.x : entry.front().x, origin.y + around.layout.rows[static_cast<std::size_t>(key.to)].top});
+      edge.points.insert(edge.points.end(), entry.begin(), entry.end());
+      edge.points.push_back(end);
+      // Rows are as high as their highest box: most boxes touch both sides of theirs.
+      const auto same = [](Point p, Point q) { return std::abs(p.x - q.x) < 0.01f && std::abs(p.y - q.y) < 0.01f; };
+      edge.points.erase(std::unique(edge.points.begin(), edge.points.end(), same), edge.points.end());
+      if (edge.portal) edge.points.clear();
     }
     scene_.edges.push_back(std::move(edge));
   }

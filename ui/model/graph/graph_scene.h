@@ -36,7 +36,7 @@ struct SceneBox {
 
 struct SceneEdge {
   std::int32_t from = -1, to = -1;   ///< boxes
-  std::vector<Point> points;         ///< polyline from border to border; of a portal: empty
+  std::vector<Point> points;         ///< polyline from border to border, around what stands between; of a portal: empty
   LinkKind kind = LinkKind::kData;
   Change change = Change::kNone;
   bool portal = false, upwards = false;
@@ -71,6 +71,8 @@ class GraphScene {
   std::int32_t boxOf(ir::NodeId node);
   /// The innermost box at a place; -1: none.
   std::int32_t boxAt(Point place);
+  /// How many open modules were laid out for the last drawing: the others kept what they had.
+  std::int32_t laidOut() const { return laid_out_; }
   std::vector<std::string> openPaths() const;
   void setOpenPaths(const std::vector<std::string>& paths);
 
@@ -82,6 +84,8 @@ class GraphScene {
   struct Inside {                 // the layout of an open module, relative to its own top left corner
     std::vector<Item> items;
     std::vector<LayoutEdge> edges;
+    std::vector<LayoutPort> ports;                            // what comes from outside and goes there
+    std::unordered_map<std::int64_t, std::int32_t> port_of;   // by 2 * item + leaves
     Layout layout;
     Size size;
     std::uint64_t key = 0;        // of the sizes and edges that it was made from
@@ -90,6 +94,11 @@ class GraphScene {
   Size sizeOf(const Item& item);
   void layOut(ModuleIndex module);
   void place(ModuleIndex module, Point origin, int depth);
+  Point originOf(ModuleIndex container) const;          ///< where its layout's 0, 0 is in the drawing
+  /// The way from a node (or the closed module that it is in) out of the open modules below its chain's member `common`, from
+  /// above to below; false: a portal.
+  bool throughFrames(const std::vector<ModuleIndex>& chain, std::size_t common, std::int32_t node, bool leaves, std::vector<Point>& points);
+  std::int32_t itemOf(const std::vector<ModuleIndex>& chain, std::size_t container, std::int32_t node) const;
   ModuleIndex visibleModule(ModuleIndex module) const;  ///< the outermost closed module around it, or -1
 
   std::shared_ptr<const GraphSource> source_;
@@ -98,6 +107,8 @@ class GraphScene {
   std::vector<std::vector<std::int32_t>> own_nodes_;      ///< by module: indices into source nodes
   GraphDrawing scene_;
   std::vector<std::int32_t> box_of_node_, box_of_module_; ///< by source node, by module
+  std::vector<std::int32_t> place_of_node_, place_of_module_;  ///< items of what contains them
+  std::int32_t laid_out_ = 0;
   bool dirty_ = true;
 };
 

@@ -185,11 +185,13 @@ std::vector<float> placeColumns(const Rows& r, const Adjacency& down, const Adja
 
 }  // namespace
 
-Layout layered(const std::vector<Size>& boxes, const std::vector<LayoutEdge>& edges, const LayoutOptions& options) {
+Layout layered(const std::vector<Size>& boxes, const std::vector<LayoutEdge>& edges, const LayoutOptions& options, const std::vector<LayoutPort>& ports) {
   Layout out;
   const std::size_t n = boxes.size();
   out.boxes.resize(n);
+  out.rows.resize(n);
   out.routes.resize(edges.size());
+  out.ports.resize(ports.size());
   if (n == 0) return out;
 
   // Downward edges, each once.
@@ -203,32 +205,55 @@ Layout layered(const std::vector<Size>& boxes, const std::vector<LayoutEdge>& ed
     of_acyclic.push_back(static_cast<std::int32_t>(e));
   }
   out.ranks = assignRanks(n, acyclic);
+  const std::int32_t last = *std::max_element(out.ranks.begin(), out.ranks.end());
 
+  // Rows: the ports above, the ranks, the ports below. A row of ports has no height.
+  const bool above = std::any_of(ports.begin(), ports.end(), [](const LayoutPort& p) { return !p.leaves; });
+  const bool below = std::any_of(ports.begin(), ports.end(), [](const LayoutPort& p) { return p.leaves; });
+  const std::int32_t first = above ? 1 : 0;
   Rows r;
-  r.row_of = out.ranks;
-  for (const Size& s : boxes) r.width.push_back(s.width);
-  std::vector<std::vector<std::int32_t>> dummies(edges.size());
+  r.rows.resize(static_cast<std::size_t>(first + last + 1 + (below ? 1 : 0)));
+  for (std::size_t b = 0; b < n; ++b) {
+    r.width.push_back(boxes[b].width);
+    r.row_of.push_back(out.ranks[b] + first);
+  }
+  const auto dummy = [&](std::int32_t row) {
+    r.width.push_back(8);
+    r.row_of.push_back(row);
+    return static_cast<std::int32_t>(r.width.size()) - 1;
+  };
+  // A line from one vertex down to another, with dummies in the rows between.
+  const auto connect = [&](std::int32_t from, std::int32_t to, std::vector<std::int32_t>& dummies) {
+    std::int32_t previous = from;
+    for (std::int32_t row = r.row_of[static_cast<std::size_t>(from)] + 1; row < r.row_of[static_cast<std::size_t>(to)]; ++row) {
+      dummies.push_back(dummy(row));
+      r.edges.push_back({previous, dummies.back()});
+      previous = dummies.back();
+    }
+    r.edges.push_back({previous, to});
+  };
+  std::vector<std::vector<std::int32_t>> dummies(edges.size()), port_dummies(ports.size());
   for (std::size_t i = 0; i < acyclic.size(); ++i) {
     const LayoutEdge& e = acyclic[i];
     const auto edge = static_cast<std::size_t>(of_acyclic[i]);
-    const std::int32_t from = out.ranks[static_cast<std::size_t>(e.from)], to = out.ranks[static_cast<std::size_t>(e.to)];
-    if (to - from > options.portal_ranks) {
+    if (out.ranks[static_cast<std::size_t>(e.to)] - out.ranks[static_cast<std::size_t>(e.from)] > options.portal_ranks)
       out.routes[edge].portal = true;
-      continue;
-    }
-    std::int32_t previous = e.from;
-    for (std::int32_t rank = from + 1; rank < to; ++rank) {
-      const auto dummy = static_cast<std::int32_t>(r.width.size());
-      r.width.push_back(8);
-      r.row_of.push_back(rank);
-      r.edges.push_back({previous, dummy});
-      dummies[edge].push_back(dummy);
-      previous = dummy;
-    }
-    r.edges.push_back({previous, e.to});
+    else
+      connect(e.from, e.to, dummies[edge]);
   }
-  const std::int32_t last = *std::max_element(out.ranks.begin(), out.ranks.end());
-  r.rows.resize(static_cast<std::size_t>(last) + 1);
+  for (std::size_t p = 0; p < ports.size(); ++p) {
+    const std::int32_t rank = out.ranks[static_cast<std::size_t>(ports[p].box)];
+    out.ports[p].portal = (ports[p].leaves ? last - rank : rank) >= options.port_ranks;
+    if (out.ports[p].portal) continue;
+    const std::int32_t end = dummy(ports[p].leaves ? static_cast<std::int32_t>(r.rows.size()) - 1 : 0);
+    if (ports[p].leaves) {
+      connect(ports[p].box, end, port_dummies[p]);
+      port_dummies[p].push_back(end);
+    } else {
+      port_dummies[p].push_back(end);
+      connect(end, ports[p].box, port_dummies[p]);
+    }
+  }
   for (std::size_t v = 0; v < r.width.size(); ++v) r.rows[static_cast<std::size_t>(r.row_of[v])].push_back(static_cast<std::int32_t>(v));
 
   const Adjacency down(r.width.size(), r.edges, true), up(r.width.size(), r.edges, false);
@@ -240,21 +265,34 @@ Layout layered(const std::vector<Size>& boxes, const std::vector<LayoutEdge>& ed
     left = std::min(left, centre[v] - r.width[v] / 2);
     right = std::max(right, centre[v] + r.width[v] / 2);
   }
-  std::vector<float> top(r.rows.size() + 1, 0), height(r.rows.size(), 0);
-  for (std::size_t b = 0; b < n; ++b) height[static_cast<std::size_t>(out.ranks[b])] = std::max(height[static_cast<std::size_t>(out.ranks[b])], boxes[b].height);
-  for (std::size_t i = 0; i < r.rows.size(); ++i) top[i + 1] = top[i] + height[i] + options.gap_y;
+  std::vector<float> top(r.rows.size(), 0), height(r.rows.size(), 0);
   for (std::size_t b = 0; b < n; ++b) {
-    const auto row = static_cast<std::size_t>(out.ranks[b]);
-    out.boxes[b] = {centre[b] - boxes[b].width / 2 - left, top[row] + (height[row] - boxes[b].height) / 2};
+    float& h = height[static_cast<std::size_t>(r.row_of[b])];
+    h = std::max(h, boxes[b].height);
   }
-  for (std::size_t e = 0; e < edges.size(); ++e) {
-    for (const std::int32_t d : dummies[e]) {
+  for (std::size_t i = 1; i < r.rows.size(); ++i) {
+    const bool border = (above && i == 1) || (below && i + 1 == r.rows.size());
+    top[i] = top[i - 1] + height[i - 1] + (border ? options.port_gap : options.gap_y);
+  }
+  for (std::size_t b = 0; b < n; ++b) {
+    const auto row = static_cast<std::size_t>(r.row_of[b]);
+    out.boxes[b] = {centre[b] - boxes[b].width / 2 - left, top[row] + (height[row] - boxes[b].height) / 2};
+    out.rows[b] = {top[row], top[row] + height[row]};
+  }
+  const auto bends = [&](const std::vector<std::int32_t>& of, std::vector<Point>& points) {
+    for (const std::int32_t d : of) {
       const auto row = static_cast<std::size_t>(r.row_of[static_cast<std::size_t>(d)]);
-      out.routes[e].points.push_back({centre[static_cast<std::size_t>(d)] - left, top[row] + height[row] / 2});
+      const float x = centre[static_cast<std::size_t>(d)] - left;
+      points.push_back({x, top[row]});
+      if (height[row] > 0) points.push_back({x, top[row] + height[row]});  // straight past what stands in the row
     }
+  };
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    bends(dummies[e], out.routes[e].points);
     if (out.routes[e].upwards) std::reverse(out.routes[e].points.begin(), out.routes[e].points.end());
   }
-  out.size = {right - left, top.back() - options.gap_y};
+  for (std::size_t p = 0; p < ports.size(); ++p) bends(port_dummies[p], out.ports[p].points);
+  out.size = {right - left, top.back() + height.back()};
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include <QTextBrowser>
 #include <QVBoxLayout>
 
+#include "ui/qt/elided_label.h"
 #include "ui/qt/qt_theme.h"
 
 namespace spscope::ui {
@@ -56,14 +57,11 @@ QString htmlOf(const InspectorPage& page) {
 
 InspectorPanel::InspectorPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), workspace_(workspace), inspector_(workspace) {
   setObjectName(QStringLiteral("inspector"));
-  setMinimumWidth(220);
-  title_ = new QLabel(this);
-  title_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  setMinimumWidth(240);
+  title_ = new ElidedLabel(this, Qt::ElideMiddle);
   subtitle_ = new QLabel(this);
   subtitle_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   subtitle_->setWordWrap(true);
-  // Long names are cut at the panel's edge rather than widening it; the tooltip has them whole.
-  title_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   copy_ = new QPushButton(tr("Copy"), this);
   copy_->setToolTip(tr("Copies everything below as text"));
   open_ = new QPushButton(tr("Open source"), this);
@@ -83,16 +81,18 @@ InspectorPanel::InspectorPanel(Workspace& workspace, QWidget* parent) : QWidget(
     workspace_.select(target);
   });
 
+  for (QPushButton* b : {copy_, open_}) b->setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);  // the text beside them wraps
   auto* head = new QHBoxLayout;
+  head->setContentsMargins(0, 0, 8, 0);
   head->setSpacing(8);
-  head->addWidget(title_, 1);
+  head->addWidget(subtitle_, 1);
   head->addWidget(open_);
   head->addWidget(copy_);
   auto* all = new QVBoxLayout(this);
   all->setContentsMargins(8, 8, 0, 0);
   all->setSpacing(4);
+  all->addWidget(title_);
   all->addLayout(head);
-  all->addWidget(subtitle_);
   all->addWidget(text_, 1);
   inspector_.on_changed = [this] { fill(); };
   fill();
@@ -129,8 +129,7 @@ void InspectorPanel::fill() {
   quiet.setColor(QPalette::WindowText, tone(Tone::kSecondary));
   subtitle_->setPalette(quiet);
   subtitle_->setText(toQt(page.subtitle));
-  subtitle_->setVisible(!page.subtitle.empty());
-  copy_->setEnabled(!page.title.empty());
+  copy_->setVisible(!page.title.empty());
   open_->setVisible(page.source.has_value());
   if (page.source) open_->setToolTip(toQt(page.source->path + ":" + std::to_string(page.source->line)));
   text_->document()->setDocumentMargin(0);

@@ -13,23 +13,24 @@
 
 #include "core/base/strings.h"
 
+#include "ui/qt/elided_label.h"
 #include "ui/qt/qt_theme.h"
 
 namespace spscope::ui {
 MemoryPanel::MemoryPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), view_(workspace) {
   setObjectName(QStringLiteral("memory"));
-  header_ = new QLabel(this);
-  header_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  header_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  header_ = new ElidedLabel(this, Qt::ElideMiddle);
   choices_ = new QWidget(this);
   choices_row_ = new QHBoxLayout(choices_);
   choices_row_->setContentsMargins(8, 0, 8, 0);
-  choices_row_->setSpacing(6);
+  choices_row_->setSpacing(4);
   choices_row_->addStretch(1);
   auto* scroll = choices_scroll_ = new QScrollArea(this);
   scroll->setWidget(choices_);
   scroll->setWidgetResizable(true);
   scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setObjectName(QStringLiteral("choices"));
+  scroll->setAccessibleName(tr("Curves"));
   scroll->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   plot_ = new MemoryPlot(view_, this);
   legend_ = new QLabel(this);
@@ -105,7 +106,8 @@ void MemoryPanel::fill() {
   }
   for (std::size_t i = 0; i < buttons_.size(); ++i) {
     const MemoryChoice& c = choices[i];
-    QString text = toQt(c.label);
+    QString text = toQt(c.brief.empty() ? c.label : c.brief);
+    buttons_[i]->setFont(smallFont());
     if (c.focused) text = QStringLiteral("● ") + text;
     if (c.waiting) text += QStringLiteral(" …");
     if (!c.absent.empty()) text += QStringLiteral(" ✗");

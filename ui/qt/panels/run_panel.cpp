@@ -20,6 +20,7 @@
 #include <QVBoxLayout>
 
 #include "core/base/strings.h"
+#include "ui/qt/elided_label.h"
 #include "ui/qt/qt_theme.h"
 
 namespace spscope::ui {
@@ -47,6 +48,8 @@ QTableWidget* tableOf(const QStringList& columns, const QString& name, QWidget* 
   return table;
 }
 
+constexpr int kNodeColumn = 6;
+
 void put(QTableWidget* table, int row, int column, const QString& text, bool code = false) {
   QTableWidgetItem* item = table->item(row, column);
   if (item == nullptr) table->setItem(row, column, item = new QTableWidgetItem);
@@ -57,7 +60,7 @@ void put(QTableWidget* table, int row, int column, const QString& text, bool cod
 
 }  // namespace
 
-RunPlotWidget::RunPlotWidget(Make make, QWidget* parent) : QWidget(parent), make_(std::move(make)) { setMinimumSize(180, 96); }
+RunPlotWidget::RunPlotWidget(Make make, QWidget* parent) : QWidget(parent), make_(std::move(make)) { setMinimumSize(170, 56); }
 
 void RunPlotWidget::paintEvent(QPaintEvent*) {
   QPainter painter(this);
@@ -77,12 +80,12 @@ void RunPlotWidget::paintEvent(QPaintEvent*) {
   painter.translate(0, head);
   for (const auto& [y, text] : plot.scale) {
     painter.setPen(tone(Tone::kLine));
-    painter.drawLine(QPointF(52, y), QPointF(width() - 8, y));
+    painter.drawLine(QPointF(plot.left, y), QPointF(width() - 8, y));
     painter.setPen(tone(Tone::kSecondary));
-    painter.drawText(QRectF(0, y - 8, 48, 16), Qt::AlignRight | Qt::AlignVCenter, toQt(text));
+    painter.drawText(QRectF(0, y - 8, plot.left - 4, 16), Qt::AlignRight | Qt::AlignVCenter, toQt(text));
   }
-  painter.drawText(QRectF(52, height() - head - foot, width() - 60, foot), Qt::AlignLeft | Qt::AlignBottom, toQt(plot.first));
-  painter.drawText(QRectF(52, height() - head - foot, width() - 60, foot), Qt::AlignRight | Qt::AlignBottom, toQt(plot.last));
+  painter.drawText(QRectF(plot.left, height() - head - foot, width() - plot.left - 8, foot), Qt::AlignLeft | Qt::AlignBottom, toQt(plot.first));
+  painter.drawText(QRectF(plot.left, height() - head - foot, width() - plot.left - 8, foot), Qt::AlignRight | Qt::AlignBottom, toQt(plot.last));
   painter.setRenderHint(QPainter::Antialiasing, true);
   const auto draw = [&](const std::vector<RunPlot::Point>& points, QPen pen) {
     QPolygonF line;
@@ -100,8 +103,7 @@ void RunPlotWidget::paintEvent(QPaintEvent*) {
 
 RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), view_(workspace), workspace_(workspace) {
   setObjectName(QStringLiteral("run"));
-  header_ = new QLabel(this);
-  header_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  header_ = new ElidedLabel(this);
   start_ = new QPushButton(tr("Run"), this);
   start_->setObjectName(QStringLiteral("primary"));
   stop_ = new QPushButton(tr("Stop"), this);
@@ -124,20 +126,20 @@ RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), vie
   head->addWidget(stop_);
   head->addWidget(verify_);
 
-  ranks_ = tableOf({tr("rank"), tr("state"), tr("step"), tr("memory"), tr("collective"), tr("node")}, tr("Ranks"), this);
+  ranks_ = tableOf({tr("rank"), tr("state"), tr("step"), tr("memory"), tr("predicted"), tr("collective"), tr("node")}, tr("Ranks"), this);
   QObject::connect(ranks_, &QTableWidget::cellClicked, this, [this](int row, int) {
-    if (const QTableWidgetItem* node = ranks_->item(row, 5)) view_.selectNode(node->text().toStdString());
+    if (const QTableWidgetItem* node = ranks_->item(row, kNodeColumn)) view_.selectNode(node->text().toStdString());
   });
   ranks_absent_ = new QLabel(this);
   ranks_absent_->setWordWrap(true);
   ranks_absent_->setMargin(8);
-  remark_ = new QLabel(this);
-  remark_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  remark_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  remark_ = new ElidedLabel(this, Qt::ElideMiddle);
   failure_ = new QTextBrowser(this);
   failure_->setOpenLinks(false);
+  failure_->setObjectName(QStringLiteral("failure"));
   failure_->setFrameShape(QFrame::NoFrame);
   failure_->setAccessibleName(tr("Failure"));
+  failure_->setMinimumHeight(40);
   QObject::connect(failure_, &QTextBrowser::anchorClicked, this, [this] {
     if (const auto f = view_.failure()) view_.selectNode(f->node);
   });
@@ -163,8 +165,8 @@ RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), vie
   run->addWidget(state);
   run->addWidget(plots);
   run->setStretchFactor(1, 3);
-  run->setStretchFactor(2, 2);
-  run->setSizes({250, 480, 300});
+  run->setStretchFactor(2, 1);
+  run->setSizes({240, 520, 270});
 
   verdict_ = new QLabel(this);
   verdict_detail_ = new QLabel(this);
@@ -186,6 +188,7 @@ RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), vie
   verdict_column->addWidget(gradients_, 1);
 
   pages_ = new QTabWidget(this);
+  pages_->setAccessibleName(tr("Run or verify"));
   pages_->setDocumentMode(true);
   pages_->addTab(run, tr("Run"));
   pages_->addTab(verdict, tr("Verify"));
@@ -233,7 +236,8 @@ QWidget* RunPanel::makeForm() {
   scroll->setWidgetResizable(true);
   scroll->setFrameShape(QFrame::NoFrame);
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  scroll->setMinimumWidth(210);
+  scroll->setMinimumWidth(form->minimumSizeHint().width() + 14);
+  scroll->setAccessibleName(tr("What to run"));
   return scroll;
 }
 
@@ -299,13 +303,21 @@ void RunPanel::fillRanks() {
     put(ranks_, r, 1, toQt(rows[i].state));
     put(ranks_, r, 2, toQt(rows[i].step));
     put(ranks_, r, 3, toQt(rows[i].memory));
-    put(ranks_, r, 4, toQt(rows[i].collective), true);
-    put(ranks_, r, 5, toQt(rows[i].node), true);
-    for (int c = 0; c < 6; ++c) ranks_->item(r, c)->setForeground(tone(rows[i].failed ? Tone::kBad : Tone::kText));
+    put(ranks_, r, 4, toQt(rows[i].predicted));
+    put(ranks_, r, 5, toQt(rows[i].collective), true);
+    put(ranks_, r, kNodeColumn, toQt(rows[i].node), true);
+    for (int c = 0; c <= kNodeColumn; ++c) ranks_->item(r, c)->setForeground(tone(rows[i].failed ? Tone::kBad : Tone::kText));
   }
   if (fresh) {  // not while it runs: columns that jump cannot be read
-    static constexpr int kWidths[] = {48, 150, 44, 70, 150};
-    for (int c = 0; c < 5; ++c) ranks_->setColumnWidth(c, kWidths[c]);
+    ranks_->setMinimumHeight(48);
+    static constexpr int kWidths[] = {48, 150, 44, 70, 70, 150};
+    for (int c = 0; c < kNodeColumn; ++c) ranks_->setColumnWidth(c, kWidths[c]);
+  }
+  // What no rank has anything to say about takes no room.
+  for (int c = 3; c <= kNodeColumn; ++c) {
+    bool empty = true;
+    for (int r = 0; r < ranks_->rowCount(); ++r) empty = empty && ranks_->item(r, c)->text().isEmpty();
+    ranks_->setColumnHidden(c, empty);
   }
   if (!view_.running() && !rows.empty()) ranks_->resizeColumnsToContents();
   remark_->setFont(smallFont());
