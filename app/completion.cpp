@@ -19,6 +19,7 @@ struct Item {
   std::string placeholder, text;
   Kind kind = Kind::kAny;
   std::vector<std::string> words;
+  bool many = false;  ///< takes all words that are left
 };
 
 struct CommandItems {
@@ -43,11 +44,12 @@ Item itemOf(const CLI::Option& option, const CLI::App& root) {
   for (const std::string& n : option.get_lnames()) item.names.push_back("--" + n);
   for (const std::string& n : option.get_snames()) item.names.push_back("-" + n);
   item.text = option.get_description();
+  item.many = option.get_items_expected_max() > 1;
   const std::string type = valueName(option);
   item.placeholder = item.names.empty() ? option.get_name(true) : type;
   if (type.empty()) item.kind = Kind::kFlag;
   else if (type == "DIR") item.kind = Kind::kFolder;
-  else if (type == "FILE" || type == "PATH" || type.find('.') != std::string::npos) item.kind = Kind::kFile;
+  else if (type == "FILE" || type == "PATH" || type == "TRACE" || type == "OUT" || type.find('.') != std::string::npos) item.kind = Kind::kFile;
   else if (type == "COMMAND") item.words = commandNames(root);
   else if (type == "CODE") for (const CodeInfo& c : allCodes()) item.words.emplace_back(c.code);
   else if (isListOfWords(type))
@@ -105,7 +107,22 @@ std::string bash(const std::vector<CommandItems>& commands) {
                     "  # --flag=value arrives as three words.\n"
                     "  [[ $cur == = ]] && cur=\n"
                     "  [[ $before == = ]] && before=${COMP_WORDS[COMP_CWORD-2]}\n"
-                    "  case \"$command $before\" in\n";
+                    "  # Words so far that are neither options nor their values.\n"
+                    "  local values= place=0\n"
+                    "  case \"$command\" in\n";
+  for (const CommandItems& c : commands) {
+    std::vector<std::string> valued;
+    for (const Item& o : c.options)
+      if (o.kind != Kind::kFlag) valued.insert(valued.end(), o.names.begin(), o.names.end());
+    out += "    " + c.name + ") values=" + quoted(" " + join(valued, " ") + " ") + " ;;\n";
+  }
+  out += "  esac\n"
+         "  for ((++i; i < COMP_CWORD; i++)); do\n"
+         "    if [[ ${COMP_WORDS[i]} == -* ]]; then\n"
+         "      if [[ ${COMP_WORDS[i+1]} == = ]]; then i=$((i + 2)); elif [[ $values == *\" ${COMP_WORDS[i]} \"* ]]; then i=$((i + 1)); fi\n"
+         "    else place=$((place + 1)); fi\n"
+         "  done\n"
+         "  case \"$command $before\" in\n";
   for (const CommandItems& c : commands)
     for (const Item& o : c.options)
       if (o.kind != Kind::kFlag)
@@ -114,8 +131,9 @@ std::string bash(const std::vector<CommandItems>& commands) {
   for (const CommandItems& c : commands) {
     std::vector<std::string> names;
     for (const Item& o : c.options) names.insert(names.end(), o.names.begin(), o.names.end());
-    out += "    " + c.name + ")\n      if [[ $cur == -* ]]; then " + bashWords(names) + "\n      else " +
-           (c.positionals.empty() ? "COMPREPLY=()" : bashAnswer(c.positionals.front())) + "\n      fi ;;\n";
+    out += "    " + c.name + ")\n      if [[ $cur == -* ]]; then " + bashWords(names) + "\n      else case $place in\n";
+    for (std::size_t p = 0; p < c.positionals.size(); ++p) out += "        " + (c.positionals[p].many ? std::string("*") : std::to_string(p)) + ") " + bashAnswer(c.positionals[p]) + " ;;\n";
+    out += "      esac; fi ;;\n";
   }
   return out + "  esac\n}\ncomplete -F _spscope spscope\n";
 }
@@ -148,7 +166,7 @@ std::string zsh(const std::vector<CommandItems>& commands) {
         out += " \\\n          " + quoted(name + (o.kind == Kind::kFlag ? "" : name.starts_with("--") ? "=" : "") + "[" + zshText(o.text) + "]" +
                                            (o.kind == Kind::kFlag ? "" : ":" + zshText(o.placeholder) + ":" + zshAction(o)));
     for (std::size_t i = 0; i < c.positionals.size(); ++i)
-      out += " \\\n          " + quoted(std::to_string(i + 1) + ":" + zshText(c.positionals[i].placeholder) + ":" + zshAction(c.positionals[i]));
+      out += " \\\n          " + quoted((c.positionals[i].many ? std::string("*") : std::to_string(i + 1)) + ":" + zshText(c.positionals[i].placeholder) + ":" + zshAction(c.positionals[i]));
     out += " ;;\n";
   }
   return out + "      esac ;;\n  esac\n}\n# Sourced, or autoloaded from $fpath.\nif [[ $funcstack[1] == _spscope ]]; then _spscope \"$@\"; else compdef _spscope spscope; fi\n";
@@ -176,6 +194,13 @@ std::string fish(const std::vector<CommandItems>& commands) {
                     "  # True where the first word after spscope is the one asked for (none asked for: where there is no such word).\n"
                     "  set -l words (commandline -opc)\n"
                     "  if test (count $argv) -eq 0\n    test (count $words) -lt 2\n  else\n    test (count $words) -ge 2; and test $words[2] = $argv[1]\n  end\n"
+                    "end\n"
+                    "function __spscope_place\n"
+                    "  # True where so many words stand between the command and the cursor that are no options (many: or more of them).\n"
+                    "  set -l words (commandline -opc)\n"
+                    "  test (count $words) -ge 2; and test $words[2] = $argv[1]; or return 1\n"
+                    "  set -l place (count (string match -v -- '-*' $words[3..-1]))\n"
+                    "  test $place -eq $argv[2]; or test (count $argv) -eq 3 -a $place -gt $argv[2]\n"
                     "end\ncomplete -c spscope -f\ncomplete -c spscope -n __spscope_command -l help\ncomplete -c spscope -n __spscope_command -l version\n";
   for (const CommandItems& c : commands) {
     out += "complete -c spscope -n __spscope_command -a " + c.name + " -d " + fishQuoted(c.text) + "\n";
@@ -183,9 +208,11 @@ std::string fish(const std::vector<CommandItems>& commands) {
     for (const Item& o : c.options)
       for (const std::string& name : o.names)
         out += here + (name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1)) + fishValue(o) + " -d " + fishQuoted(o.text) + "\n";
-    if (!c.positionals.empty()) {
-      const Item& p = c.positionals.front();
-      out += here + (p.kind == Kind::kWords ? " -a " + fishQuoted(join(p.words, " ")) : p.kind == Kind::kFolder ? " -a '(__fish_complete_directories)'" : " -F") + "\n";
+    for (std::size_t i = 0; i < c.positionals.size(); ++i) {
+      const Item& p = c.positionals[i];
+      if (p.kind == Kind::kAny) continue;
+      const std::string at = "complete -c spscope -n " + fishQuoted("__spscope_place " + c.name + " " + std::to_string(i) + (p.many ? " many" : ""));
+      out += at + (p.kind == Kind::kWords ? " -a " + fishQuoted(join(p.words, " ")) : p.kind == Kind::kFolder ? " -a '(__fish_complete_directories)'" : " -F") + "\n";
     }
   }
   return out;

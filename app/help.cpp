@@ -140,7 +140,7 @@ std::string manualPage(const CLI::App& app, std::size_t width) {
 std::string valueName(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return {};
   const std::string all = option.get_type_name();  // "N:INT in [1 - 4096]"
-  return all.substr(0, std::min(all.find(":INT"), all.find(":FLOAT")));
+  return all.substr(0, std::min({all.find(":INT"), all.find(":FLOAT"), all.find(":{")}));
 }
 
 void useManualPages(CLI::App& app) { app.formatter(std::make_shared<ManualFormatter>()); }

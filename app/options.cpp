@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
@@ -18,7 +19,8 @@ CLI::Validator numberFrom(double least, double most) {
         const bool fits = error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
         if (fits) return std::string();
         const bool open = most == std::numeric_limits<double>::max();
-        return text + (open ? strf(" is no number from %g on", least) : strf(" is no number from %g to %g", least, most));
+        const auto said = [](double x) { return strf(std::abs(x) < 1e15 ? "%.15g" : "%g", x); };  // 1000000, not 1e+06
+        return text + " is no number from " + said(least) + (open ? " on" : " to " + said(most));
       },
       "");
 }

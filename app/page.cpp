@@ -57,6 +57,8 @@ constexpr const char* kStyle =
     "pre{background:#f6f6f6;padding:.6em .8em;overflow-x:auto;font-size:13px}svg{max-width:100%;height:auto}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#1b1d20}td,th{border-color:#444}pre{background:#26292d}}";
 
+constexpr std::string_view kHtmlEnd = "</body></html>\n";
+
 }  // namespace
 
 std::string Page::text() const {
@@ -83,8 +85,10 @@ std::string Page::text() const {
   return out;
 }
 
-std::string Page::markdown(const std::string& title) const {
-  std::string out = "# " + title + "\n";
+std::string Page::markdown(const std::string& title) const { return "# " + title + "\n" + markdownBody(); }
+
+std::string Page::markdownBody() const {
+  std::string out;
   for (const Block& b : blocks_) {
     if (b.kind == Kind::kHeading) out += "\n## " + b.text + "\n\n";
     if (b.kind == Kind::kLine) out += hasLines(b.text) ? "\n```\n" + b.text + "\n```\n" : b.text + "  \n";
@@ -106,8 +110,12 @@ std::string Page::markdown(const std::string& title) const {
 }
 
 std::string Page::html(const std::string& title) const {
-  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>" + xmlEscaped(title) + "</title>\n<style>" + kStyle +
-                    "</style></head><body>\n<h1>" + xmlEscaped(title) + "</h1>\n";
+  return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>" + xmlEscaped(title) + "</title>\n<style>" + kStyle +
+         "</style></head><body>\n<h1>" + xmlEscaped(title) + "</h1>\n" + htmlBody() + std::string(kHtmlEnd);
+}
+
+std::string Page::htmlBody() const {
+  std::string out;
   for (const Block& b : blocks_) {
     if (b.kind == Kind::kHeading) out += "<h2>" + xmlEscaped(b.text) + "</h2>\n";
     const std::string tag_of_line = hasLines(b.text) ? "pre" : "p";
@@ -126,7 +134,12 @@ std::string Page::html(const std::string& title) const {
     }
     out += "</table>\n";
   }
-  return out + "</body></html>\n";
+  return out;
+}
+
+std::string Page::addedTo(const std::string& page) const {
+  if (page.ends_with(kHtmlEnd)) return page.substr(0, page.size() - kHtmlEnd.size()) + htmlBody() + std::string(kHtmlEnd);
+  return page.starts_with("# ") ? page + markdownBody() : std::string();
 }
 
 }  // namespace spscope::app

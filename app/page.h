@@ -32,6 +32,8 @@ class Page {
   std::string markdown(const std::string& title) const;
   /// Well-formed as XML, too.
   std::string html(const std::string& title) const;
+  /// A page that html() or markdown() made, with this one's blocks at its end; "" where it is none of those.
+  std::string addedTo(const std::string& page) const;
   bool empty() const { return blocks_.empty(); }
 
  private:
@@ -42,6 +44,8 @@ class Page {
     std::vector<std::vector<std::string>> rows;
     Chart chart;
   };
+  std::string markdownBody() const;
+  std::string htmlBody() const;
   void add(Kind kind, std::string text) { blocks_.push_back({kind, std::move(text), {}, {}}); }
   std::vector<Block> blocks_;
 };

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "app/system.h"
 #include "core/base/codes.h"
@@ -107,10 +108,8 @@ Json Report::object() const {
   return out;
 }
 
-Page Report::wholePage(int code) const {
-  static const char* const kMeanings[] = {"fine", "the answer is no", "the command line is not understood", "refused", "a run failed"};
+Page Report::errorsPage() const {
   Page out;
-  out.line("Exit code " + std::to_string(code) + ": " + (code >= 0 && code < 5 ? kMeanings[code] : "unknown"));
   if (!errors_.empty()) out.heading("What went wrong");
   for (const Error& e : errors_) {
     std::vector<std::vector<std::string>> rows{{"error", e.code}, {"message", e.message}};
@@ -120,6 +119,14 @@ Page Report::wholePage(int code) const {
     out.table(std::move(rows));
     for (const std::string& note : e.notes) out.line(note);
   }
+  return out;
+}
+
+Page Report::wholePage(int code) const {
+  static const char* const kMeanings[] = {"fine", "the answer is no", "the command line is not understood", "refused", "a run failed"};
+  Page out;
+  out.line("Exit code " + std::to_string(code) + ": " + (code >= 0 && code < 5 ? kMeanings[code] : "unknown"));
+  out.append(errorsPage());
   const std::vector<Diagnostic>& all = diagnostics.all();
   if (std::any_of(all.begin(), all.end(), [](const Diagnostic& d) { return d.severity != Severity::kRemark; })) {
     out.heading("Warnings");
@@ -168,8 +175,18 @@ int Report::finish(int code) {
   if ((!json_to_stdout || as_text) && !print(page.text(), json_to_stdout ? stderr : stdout, &why)) lost("the page");
   if (!page_path_.empty()) {
     const std::string title = "spscope " + command_ + (model_.empty() ? "" : " " + std::filesystem::path(model_).filename().string());
-    const Page whole = wholePage(code);
-    if (!writeFile(page_path_, endsWith(page_path_, ".html") ? whole.html(title) : whole.markdown(title), &why)) lost(page_path_);
+    std::string text;
+    if (page_is_there_) {
+      std::ifstream in(page_path_, std::ios::binary);
+      Page more = errorsPage();
+      more.append(page);
+      text = more.addedTo(std::string(std::istreambuf_iterator<char>(in), {}));
+    }
+    if (text.empty()) {
+      const Page whole = wholePage(code);
+      text = endsWith(page_path_, ".html") ? whole.html(title) : whole.markdown(title);
+    }
+    if (!writeFile(page_path_, text, &why)) lost(page_path_);
   }
   if (!json_path_.empty() && (code != 0 || rank_.value_or(0) == 0)) {
     // Names of files may hold any bytes: what is no UTF-8 is replaced rather than losing the object.

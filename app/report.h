@@ -39,6 +39,9 @@ class Report {
   }
   const std::string& model() const { return model_; }
   bool jsonToStdout() const { return json_path_ == "-"; }
+  const std::string& pagePath() const { return page_path_; }
+  /// Another process wrote the page of --report for this command: what this one has to say is added to it.
+  void addToPage() { page_is_there_ = true; }
 
   Page page;              ///< what the person reads
   Page appendix;          ///< further figures for the page of --report
@@ -60,7 +63,9 @@ class Report {
 
  private:
   Json object() const;
+  Page errorsPage() const;
   Page wholePage(int code) const;
+  bool page_is_there_ = false;
   std::string command_, model_, json_path_, page_path_, command_line_;
   std::vector<std::pair<std::string, std::string>> flags_;
   std::optional<int> rank_;  ///< of a launch

@@ -11,6 +11,7 @@
 #include "core/base/strings.h"
 #include "core/session/costs.h"
 #include "core/session/stage.h"
+#include "passes/memory/op_cost.h"
 
 namespace spscope::app {
 namespace {
@@ -56,21 +57,27 @@ class Compile : public Command {
     }
     SP_ASSIGN(session::CompileOutcome outcome, session::compile(*model, compile, request));
     if (!costs_from_.empty()) {
-      session::joinCosts(costs, *outcome.compiled.programs.front(), outcome.compiled.plan_hash, compile.settings, *request.diagnostics);
+      SP_TRY(session::joinCosts(costs, *outcome.compiled.programs.front(), outcome.compiled, compile.settings, *request.diagnostics));
       compile.settings.flops_per_ns = costs.flops_per_ns;
       compile.settings.bytes_per_ns = costs.bytes_per_ns;
-      SP_ASSIGN(outcome, session::compile(*model, compile, request));
+      // Again only where there is something new to plan with; it warns of the same things.
+      DiagnosticSink quiet;
+      session::Request again = request;
+      again.diagnostics = &quiet;
+      if (costs.flops_per_ns > 0 || costs.bytes_per_ns > 0) {
+        SP_ASSIGN(outcome, session::compile(*model, compile, again));
+      }
     }
     report.stopClock();
     addCompileJson(report.json, outcome);
-    report.page.line(strf("%s on %d ranks, sequence %lld, batch %lld, %s", model->display_name.c_str(), compile.settings.sp,
+    report.page.line(strf("%s on %d rank%s, sequence %lld, batch %lld, %s", model->display_name.c_str(), compile.settings.sp, compile.settings.sp == 1 ? "" : "s",
                           static_cast<long long>(model->imported->seq), static_cast<long long>(model->imported->batch),
                           std::string(ir::longName(model->working_dtype)).c_str()));
     addCompilePage(report.page, outcome, compile.settings);
     addCompileCharts(report.appendix, outcome);
     addValuesPage(explain_memory_ ? report.page : report.appendix, outcome);
     if (explain_memory_) addValuesJson(report.json, outcome);
-    if (!costs_from_.empty()) addCosts(report, costs);
+    if (!costs_from_.empty()) addCosts(report, costs, passes::ratesOf(compile.settings));
     logStages(outcome);
     if (!stages_.empty()) {
       SP_ASSIGN(const auto written, session::writeStages(*model, compile.settings, outcome.compiled, stages_));
@@ -81,22 +88,26 @@ class Compile : public Command {
   }
 
  private:
-  static void addCosts(Report& report, const session::MeasuredCosts& costs) {
+  static void addCosts(Report& report, const session::MeasuredCosts& costs, const passes::DeviceRates& rates) {
     constexpr std::size_t kShown = 15;
     report.page.heading("Hot nodes, as measured");
     std::vector<std::vector<std::string>> rows{{"node", "op", "stage", "a run", "predicted", "of all", "source"}};
     Json list = Json::array();
     for (const session::HotNode& n : costs.nodes) {
       list.push_back({{"node", n.name}, {"op", n.op}, {"stage", n.stage}, {"source", n.source}, {"module", n.module}, {"measured_ns", n.measured_ns},
-                      {"predicted_ns", n.predicted_ns}, {"share", n.share}});
+                      {"predicted_ns", n.predicted_ns > 0 ? Json(n.predicted_ns) : Json()}, {"share", n.share}});
       if (rows.size() <= kShown)
         rows.push_back({n.name, n.op, n.stage, formatNs(n.measured_ns), n.predicted_ns > 0 ? formatNs(n.predicted_ns) : "-", strf("%.1f%%", 100 * n.share), n.source});
     }
     report.page.table(std::move(rows));
     if (costs.nodes.size() > kShown) report.page.line(strf("and %zu more; all of them with --json", costs.nodes.size() - kShown));
-    report.page.line(strf("recomputation is priced at the measured %s GFLOP/s and %s GB/s", formatDouble(std::round(10 * costs.flops_per_ns) / 10).c_str(),
-                          formatDouble(std::round(10 * costs.bytes_per_ns) / 10).c_str()));
-    report.json["costs"] = {{"hot_nodes", std::move(list)}, {"flops_per_ns", costs.flops_per_ns}, {"bytes_per_ns", costs.bytes_per_ns}, {"executions", costs.executions}};
+    const auto said = [](double measured, double used, const char* unit) {
+      return strf("%s %s (%s)", formatDouble(std::round(10 * used) / 10).c_str(), unit, measured > 0 ? "measured" : "nominal: the trace does not tell");
+    };
+    report.page.line("recomputation is priced at " + said(costs.flops_per_ns, rates.flops_per_ns, "GFLOP/s") + " and " + said(costs.bytes_per_ns, rates.bytes_per_ns, "GB/s"));
+    const auto known = [](double rate) { return rate > 0 ? Json(rate) : Json(); };
+    report.json["costs"] = {{"hot_nodes", std::move(list)}, {"flops_per_ns", known(costs.flops_per_ns)}, {"bytes_per_ns", known(costs.bytes_per_ns)},
+                            {"executions", costs.executions}, {"joined_share", costs.joined_share}};
   }
 
   ModelFlags model_;

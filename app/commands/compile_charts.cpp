@@ -19,7 +19,7 @@ void addCompileCharts(Page& page, const session::CompileOutcome& outcome) {
   }
   along.points = peaksOf(along.points, 600);
 
-  Chart choices{"What could be saved: peak against computing again", "ms of computing again in one step, at nominal rates", "peak of one rank", {}, true, true};
+  Chart choices{"What could be saved: peak against computing again", "ms of computing again in one step, predicted", "peak of one rank", {}, true, true};
   if (const passes::MemoryReport* report = shownReport(outcome)) {
     const auto add = [&](const passes::SavingPoint& p, bool chosen) {
       choices.points.push_back({static_cast<double>(p.recompute_ns) / 1e6, static_cast<double>(p.peak_bytes),

@@ -51,6 +51,7 @@ void addCompileJson(Json& json, const session::CompileOutcome& outcome) {
     json["gathers"].push_back({{"node", plainNode(g.node)}, {"source", g.source}, {"reason", g.reason}});
   json["saved"] = {{"tensors", f.saved_tensors}, {"bytes", f.saved_bytes}};
   json["recomputed"] = {{"nodes", f.recomputed_nodes},
+                        {"views", f.recomputed_views},
                         {"collectives", f.recomputed_collectives},
                         {"attention", f.recomputed_attention},
                         {"matmul", f.recomputed_matmul}};
@@ -115,12 +116,13 @@ void addCompilePage(Page& page, const session::CompileOutcome& outcome, const pa
   page.table(std::move(classes));
   if (!f.peak_node.empty())
     page.line("peak at %" + f.peak_node + (f.peak_source.empty() ? "" : " (" + f.peak_source + ")"));
-  page.line(strf("saved for the backward: %s in %lld tensors; run again: %lld nodes (%lld matrix products, %lld attention, %lld collectives)",
+  page.line(strf("saved for the backward: %s in %lld tensors; run again: %lld nodes (%lld views, %lld matrix products, %lld attention, %lld collectives)",
                  formatBytes(f.saved_bytes).c_str(), static_cast<long long>(f.saved_tensors),
-                 static_cast<long long>(f.recomputed_nodes), static_cast<long long>(f.recomputed_matmul),
+                 static_cast<long long>(f.recomputed_nodes), static_cast<long long>(f.recomputed_views), static_cast<long long>(f.recomputed_matmul),
                  static_cast<long long>(f.recomputed_attention), static_cast<long long>(f.recomputed_collectives)));
   if (const passes::MemoryReport* report = shownReport(outcome); report && !report->points.empty()) {
-    page.heading("Peak against what is run again (price: bytes that a nanosecond of it is worth; times at nominal rates)");
+    const bool measured = settings.flops_per_ns > 0 || settings.bytes_per_ns > 0;
+    page.heading(strf("Peak against what is run again (price: bytes that a nanosecond of it is worth; times at %s rates)", measured ? "measured" : "nominal"));
     std::vector<std::vector<std::string>> curve{{"price", "saved", "peak", "activations + temporaries", "run again", "nodes", "products", ""}};
     const auto point = [&](const passes::SavingPoint& p, bool chosen) {
       curve.push_back({p.price < 0 ? "-" : strf("%.3g", p.price), formatBytes(p.saved_bytes), formatBytes(p.peak_bytes), formatBytes(p.working_peak),
@@ -129,6 +131,9 @@ void addCompilePage(Page& page, const session::CompileOutcome& outcome, const pa
     for (std::size_t i = 0; i < report->points.size(); ++i) point(report->points[i], static_cast<int>(i) == report->chosen);
     point(report->save_all, report->chosen < 0);
     page.table(std::move(curve));
+    page.line("nodes: views, which compute nothing, are not counted");
+    if (const std::int64_t more = f.memory.peak - report->choice().peak_bytes; more != 0)
+      page.line(strf("peaks of the curve are those of choose-saved; fusing and overlapping of collectives, which come after it, make %s of the chosen one", formatBytes(f.memory.peak).c_str()));
   }
   page.line(outcome.scaling);
 }

@@ -2,6 +2,8 @@
 // spscope diff: two graphs, compared node by node; two traces, by what ran (trace_diff.cpp).
 #include "core/ir/diff.h"
 
+#include <filesystem>
+
 #include "app/commands/command.h"
 #include "app/commands/trace_actions.h"
 #include "core/base/strings.h"
@@ -48,7 +50,16 @@ class Diff : public Command {
   bool mayBeAbandoned() const override { return true; }
   Result<int> run(Report& report, const session::Request& request) override {
     report.setModel(b_);
-    if (looksLikeTrace(a_) && looksLikeTrace(b_)) return diffTraces(a_, b_, exit_code_, report, request);
+    const bool trace_a = looksLikeTrace(a_), trace_b = looksLikeTrace(b_);
+    if (trace_a && trace_b) return diffTraces(a_, b_, exit_code_, report, request);
+    if (trace_a || trace_b) {
+      const std::string &trace = trace_a ? a_ : b_, &other = trace_a ? b_ : a_;
+      std::error_code failed;
+      if (!std::filesystem::exists(other, failed)) return makeError("file-missing", "there is no file " + other);
+      Error error = makeError("usage", trace + " is a trace, and " + other + " is none: they have nothing to compare", Outcome::kUsage);
+      error.legal = "two graphs or stages, or two traces";
+      return error;
+    }
     SP_ASSIGN(const ir::Graph a, readGraph(a_, request));
     SP_ASSIGN(const ir::Graph b, readGraph(b_, request));
     const ir::GraphDiff diff = ir::diffGraphs(a, b);

@@ -145,8 +145,9 @@ class Run : public Command {
     const auto slowest = std::max_element(o.comm_ns.begin(), o.comm_ns.end()) - o.comm_ns.begin();
     const std::int64_t comm = most(o.comm_ns);
     const std::int64_t exposed = comm == 0 ? 0 : o.exposed_comm_ns[static_cast<std::size_t>(slowest)];
-    json["comm_ns"] = comm;
-    json["exposed_comm_ns"] = exposed;
+    const bool measured = !o.comm_ns.empty();  // virtual ranks exchange within one process: nothing to time
+    json["comm_ns"] = measured ? Json(comm) : Json();
+    json["exposed_comm_ns"] = measured ? Json(exposed) : Json();
     json["overlap"] = comm == 0 ? Json(nullptr) : Json(1.0 - static_cast<double>(std::min(exposed, comm)) / static_cast<double>(comm));
     json["comm_bytes"] = o.comm_bytes;
     json["cancelled"] = o.cancelled;
@@ -157,8 +158,8 @@ class Run : public Command {
   }
 
   void describe(Page& page, const session::RunOutcome& o) const {
-    page.heading(strf("%zu of %lld steps on %d %s ranks", o.steps.size(), static_cast<long long>(run_.steps), run_.settings.sp,
-                      run_.ranks.c_str()));
+    page.heading(strf("%zu of %lld steps on %d %s rank%s", o.steps.size(), static_cast<long long>(run_.steps), run_.settings.sp,
+                      run_.ranks.c_str(), run_.settings.sp == 1 ? "" : "s"));
     std::vector<std::vector<std::string>> rows{{"step", "loss", "time", "communication", "waited for"}};
     for (std::size_t i = 0; i < o.steps.size(); ++i) {
       if (o.steps.size() > 20 && i >= 10 && i + 10 < o.steps.size()) {  // the ends tell how it went
@@ -166,7 +167,7 @@ class Run : public Command {
         continue;
       }
       const session::StepLine& s = o.steps[i];
-      rows.push_back({std::to_string(s.step), formatDouble(s.loss), formatNs(s.ns), formatNs(s.comm_ns), formatNs(s.exposed_comm_ns)});
+      rows.push_back({std::to_string(s.step), formatDouble(s.loss), formatNs(s.ns), o.comm_ns.empty() ? "-" : formatNs(s.comm_ns), o.comm_ns.empty() ? "-" : formatNs(s.exposed_comm_ns)});
     }
     page.table(std::move(rows));
     std::vector<std::vector<std::string>> memory{{"rank", "peak measured", "peak predicted"}};
@@ -176,7 +177,7 @@ class Run : public Command {
     page.table(std::move(memory));
     page.line(strf("%s sent per rank and step", formatBytes(o.comm_bytes).c_str()));
     if (!o.saved_to.empty()) page.line("saved to " + o.saved_to);
-    if (o.profile) page.line(strf("%lld events of %lld ranks recorded in %s", static_cast<long long>(o.profile->events), static_cast<long long>(o.profile->ranks), run_.profile.file.c_str()));
+    if (o.profile) page.line(strf("%lld events of %lld rank%s recorded in %s", static_cast<long long>(o.profile->events), static_cast<long long>(o.profile->ranks), o.profile->ranks == 1 ? "" : "s", run_.profile.file.c_str()));
   }
 
   static void addLossChart(Page& page, const session::RunOutcome& o) {

@@ -105,6 +105,9 @@ Result<int> runUnderNsys(const NsysRun& what, Report& report, const session::Req
   const std::string report_file = what.base + ".nsys-rep", database = what.base + ".sqlite", answer = what.base + ".run.json";
   std::error_code ignored;
   for (const std::string& old : {report_file, database, answer}) fs::remove(old, ignored);
+  // The run inside writes the page, this one adds to it: what an earlier run left there is no page of this one.
+  const std::string& page = report.pagePath();
+  if (fs::is_regular_file(page, ignored)) fs::remove(page, ignored);
 
   // No sampling, no context switches: those need rights that containers do not have, and say nothing of the graph.
   Words words{nsys, "profile", "-t", what.cuda ? "nvtx,cuda" : "nvtx", "-s", "none", "--cpuctxsw=none", "-f", "true", "-o", what.base,
@@ -116,6 +119,7 @@ Result<int> runUnderNsys(const NsysRun& what, Report& report, const session::Req
   const Json said = Json::parse(std::ifstream(answer), nullptr, false);
   fs::remove(answer, ignored);
   if (said.is_object()) report.json = said;
+  if (fs::is_regular_file(page, ignored)) report.addToPage();
   if (code < 0 || !said.is_object())
     return makeError("nsys-failed", strf("nsys profile ended with %s, and the run inside gave no answer",
                                          code < 0 ? strf("signal %d", -code).c_str() : strf("exit code %d", code).c_str()), Outcome::kRunFailed);

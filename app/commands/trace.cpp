@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // spscope trace: reads traces of any known format and does with them what the first word says.
+#include <algorithm>
+
 #include "app/commands/command.h"
 #include "app/commands/trace_actions.h"
 #include "app/options.h"
+#include "core/base/strings.h"
 #include "profiler/import/import.h"
 
 namespace spscope::app {
@@ -43,20 +46,32 @@ class TraceCommand : public Command {
       names.push_back(a.name);
       what += std::string(what.empty() ? "" : "; ") + a.name + ": " + a.summary;
     }
-    command.add_option("ACTION", action_, what)->required()->check(CLI::IsMember(names))->type_name("");
+    command.add_option("ACTION", action_, what)->required()->check(CLI::IsMember(names))->type_name(join(names, "|"));
     command.add_option("FILE", flags_.files, "traces; several: the ranks of one run")->required()->type_name("FILE");
-    command.add_option("--to", flags_.to, "export: nsys (SQLite that Nsight's reports read), chrome (JSON for Perfetto and PyTorch's tools), csv (a folder of tables), html (one page)")
-        ->check(CLI::IsMember({"nsys", "chrome", "csv", "html"}))->type_name("FORMAT");
-    command.add_option("-o,--out", flags_.out, "export: the file to write; chrome into a folder: one file a rank")->type_name("OUT");
-    command.add_flag("--hta", flags_.hta, "report: the breakdown by Holistic Trace Analysis' definitions, ours beside it");
-    command.add_option("--peak-tflops", flags_.peak_tflops, "report: what the device computes at most, for the roofline")->check(numberFrom(0))->type_name("X");
-    command.add_option("--peak-gbps", flags_.peak_gbps, "report: bytes that its memory moves at most, 10^9 a second")->check(numberFrom(0))->type_name("X");
-    command.add_option("--top", flags_.most, "report: rows of each list on the page")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))->capture_default_str()->type_name("N");
+    const auto only = [&](CLI::Option* option, const char* action) { only_.emplace_back(option, action); };
+    only(command.add_option("--to", flags_.to, "export: nsys (SQLite that Nsight's reports read), chrome (JSON for Perfetto and PyTorch's tools), csv (a folder of tables), html (one page)")
+        ->check(CLI::IsMember({"nsys", "chrome", "csv", "html"}))->type_name("nsys|chrome|csv|html"), "export");
+    only(command.add_option("-o,--out", flags_.out, "export: the file to write; chrome into a folder: one file a rank")->type_name("OUT"), "export");
+    only(command.add_flag("--hta", flags_.hta, "report: the breakdown by Holistic Trace Analysis' definitions, ours beside it"), "report");
+    only(command.add_option("--peak-tflops", flags_.peak_tflops, "report: what the device computes at most, for the roofline")->check(numberFrom(0))->type_name("X"), "report");
+    only(command.add_option("--peak-gbps", flags_.peak_gbps, "report: bytes that its memory moves at most, 10^9 a second")->check(numberFrom(0))->type_name("X"), "report");
+    top_ = command.add_option("--top", flags_.most, "report, and export --to html: rows of each list on the page")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))->capture_default_str()->type_name("N");
   }
   // An export ends by itself soon, and takes its unfinished file with it.
   bool mayBeAbandoned() const override { return action_ != "export"; }
   Result<int> run(Report& report, const session::Request& request) override {
     report.setModel(flags_.files.front());
+    const auto misplaced = [&](const CLI::Option* option, const std::string& where) {
+      return makeError("usage", option->get_name() + " belongs to trace " + where + ": trace " + action_ + (flags_.to.empty() ? "" : " --to " + flags_.to) + " has no use for it", Outcome::kUsage);
+    };
+    for (const auto& [option, action] : only_)
+      if (option->count() > 0 && action_ != action) return misplaced(option, action);
+    if (top_->count() > 0 && action_ != "report" && flags_.to != "html") return misplaced(top_, "report and trace export --to html");
+    if (flags_.out == "-") {
+      Error error = makeError("usage", "-o -: an export goes into a file or folder, not to standard output", Outcome::kUsage);
+      error.legal = "-o OUT; ./- is a file of that name";
+      return error;
+    }
     for (const Action& a : kActions)
       if (action_ == a.name) return a.run(flags_, report, request);
     return makeError("usage", "trace has no action " + action_, Outcome::kUsage);
@@ -64,6 +79,8 @@ class TraceCommand : public Command {
 
  private:
   std::string action_;
+  std::vector<std::pair<const CLI::Option*, std::string>> only_;  ///< options of one action
+  const CLI::Option* top_ = nullptr;
   TraceFlags flags_;
 };
 
@@ -76,10 +93,15 @@ Result<trace::Trace> readTraces(const std::vector<std::string>& files, const ses
   return trace::importTraces(files, options);
 }
 
+bool virtualRanks(const trace::Trace& trace) {
+  return std::any_of(trace.ranks.begin(), trace.ranks.end(), [](const trace::Rank& r) { return r.backend == "virtual"; });
+}
+
 void fillTraceHead(Json& json, const trace::Trace& trace, const trace::Problems& more) {
   json["ranks"] = trace.ranks.size();
   json["events"] = trace.events.size();
   json["format"] = trace.format;
+  json["virtual"] = virtualRanks(trace);
   trace::Problems all = trace.problems;
   all.append(more);
   json["problems"] = Json::object();

@@ -21,7 +21,9 @@ struct TraceFlags {
 
 /// The files as one trace, with progress. Errors: those of trace::importTraces.
 Result<trace::Trace> readTraces(const std::vector<std::string>& files, const session::Request& request);
-/// "ranks", "events", "format" and "problems{}" as every action gives them; `more`: problems that the action found.
+/// Whether its ranks took turns in one process (`run --ranks virtual`): their times in collectives say nothing of a network.
+bool virtualRanks(const trace::Trace& trace);
+/// "ranks", "events", "virtual", "format" and "problems{}" as every action gives them; `more`: problems that the action found.
 void fillTraceHead(Json& json, const trace::Trace& trace, const trace::Problems& more);
 
 /// Whether a file's first bytes are a trace's (SQLite, gzip, JSON) and no model's or stage's.

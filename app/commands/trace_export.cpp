@@ -57,13 +57,21 @@ Result<Problems> exportChrome(const Trace& trace, const std::string& out, const 
   options.cancel = request.cancel;
   if (!out.ends_with("/") && !std::filesystem::is_directory(out)) return writeChrome(trace, out, options);
   std::error_code failed;
-  std::filesystem::create_directories(out, failed);
+  const bool made = std::filesystem::create_directories(out, failed);
   Problems problems;
+  std::vector<std::string> written;
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
     options.rank = static_cast<std::int32_t>(r);
     const std::int64_t number = trace.ranks[r].number;
-    SP_ASSIGN(const Problems found, writeChrome(trace, out + (out.ends_with("/") ? "" : "/") + strf("rank%lld.json.gz", static_cast<long long>(number == kUnknown ? static_cast<std::int64_t>(r) : number)), options));
-    problems.append(found);
+    written.push_back(out + (out.ends_with("/") ? "" : "/") + strf("rank%lld.json.gz", static_cast<long long>(number == kUnknown ? static_cast<std::int64_t>(r) : number)));
+    const auto found = writeChrome(trace, written.back(), options);
+    if (!found) {  // no half of an export
+      written.pop_back();
+      for (const std::string& file : written) std::filesystem::remove(file, failed);
+      if (made) std::filesystem::remove(out, failed);
+      return found.error();
+    }
+    problems.append(*found);
   }
   return problems;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/commands/trace_page.h"
 
+#include "app/commands/trace_actions.h"
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -43,6 +45,7 @@ class Writer {
 
   void write() {
     head();
+    if (virtualRanks(t_)) page_.line("Virtual ranks: they took turns in one process, so that communication is copying there, and waiting is waiting for one's turn.");
     breakdown();
     hta();
     outliers();

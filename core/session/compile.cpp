@@ -39,6 +39,7 @@ void countSaved(const ir::Graph& graph, CompileFigures& out) {
     });
     if (n.phase != ir::Phase::kRecompute) continue;
     ++out.recomputed_nodes;
+    out.recomputed_views += std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return v == ir::kNone || graph.value(v).storage != ir::kNone; });
     out.recomputed_collectives += ir::isCollective(n.op);
     out.recomputed_attention += ir::isAttention(n.op);
     out.recomputed_matmul += passes::isMatmul(n.op);

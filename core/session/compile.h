@@ -20,7 +20,9 @@ struct CompileFigures {
   std::int64_t expected_all_to_all = 0, inserted_all_to_all = 0;
   std::vector<GatherNote> gathers;
   std::int64_t saved_tensors = 0, saved_bytes = 0;
-  std::int64_t recomputed_nodes = 0, recomputed_collectives = 0, recomputed_attention = 0, recomputed_matmul = 0;
+  std::int64_t recomputed_nodes = 0;
+  std::int64_t recomputed_views = 0;  ///< among them: SavingPoint::recompute_nodes counts the others
+  std::int64_t recomputed_collectives = 0, recomputed_attention = 0, recomputed_matmul = 0;
   passes::MemoryCurve memory;  ///< with classes
   int program = -1;            ///< index into Compiled::programs: the class that these figures are of; -1: none
   std::string peak_node, peak_source;

@@ -2,13 +2,14 @@
 #include "core/session/profile.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <unordered_map>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/strings.h"
@@ -136,7 +137,10 @@ struct RankProfile::Impl final : exec::ExecutionObserver {
   std::unique_ptr<trace::HostRecorder> recorder;
   std::unique_ptr<trace::DeviceSource> device;
   std::map<std::pair<std::string_view, std::string_view>, std::uint16_t> groups;  ///< by group and kind; the names are static
-  std::unordered_map<std::int32_t, std::int64_t> held;  ///< bytes by the node that made them
+  /// Bytes by the node that made them: id + 1, so that 0 stands for memory of no node. All of it made before the first step: small
+  /// blocks allocated among the tensors make glibc give pages back and fault them in again, thousands a step.
+  std::vector<std::int64_t> held;
+  std::array<std::uint16_t, 3> phase_names{};  ///< 0: not named yet
   std::int64_t resident_bytes = 0, live = 0;
   std::int64_t node_begin = 0, step_begin = 0, phase_begin = 0;
   ir::Phase phase = ir::Phase::kForward;
@@ -149,15 +153,19 @@ struct RankProfile::Impl final : exec::ExecutionObserver {
   }
   /// Gradients outlive the step; the optimizer uses them up outside of the program, where nobody tells of frees.
   void releaseHeld(std::int64_t ns) {
-    for (const auto& [node, bytes] : held)
-      if (bytes != 0) recorder->allocation(node, ns, -bytes, resident_bytes + (live -= bytes));
-    held.clear();
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      if (held[i] == 0) continue;
+      recorder->allocation(static_cast<std::int32_t>(i) - 1, ns, -held[i], resident_bytes + (live -= held[i]));
+      held[i] = 0;
+    }
     live = 0;
   }
   void endPhase(std::int64_t ns) {
     if (!in_phase) return;
     in_phase = false;
-    recorder->range(recorder->name(phaseName(phase)), phase_begin, ns);
+    std::uint16_t& name = phase_names[static_cast<std::size_t>(phase)];
+    if (name == 0) name = recorder->name(phaseName(phase));
+    recorder->range(name, phase_begin, ns);
   }
 
   void stepBegin(int, std::int64_t, std::int64_t ns) override {
@@ -193,7 +201,7 @@ struct RankProfile::Impl final : exec::ExecutionObserver {
   }
   void allocation(int, const ir::Node* node, std::int64_t bytes, std::int64_t live_bytes, std::int64_t ns) override {
     const std::int32_t id = node != nullptr ? node->id : -1;
-    held[id] += bytes;
+    held[static_cast<std::size_t>(id + 1)] += bytes;
     live = live_bytes;
     recorder->allocation(id, ns, bytes, resident_bytes + live_bytes);
   }
@@ -208,6 +216,7 @@ Result<std::unique_ptr<RankProfile>> RankProfile::start(const ProfileRequest& wh
   out->impl_ = std::make_unique<Impl>();
   Impl& impl = *out->impl_;
   impl.what = what;
+  impl.held.assign(graph.nodeCount() + 1, 0);
   std::error_code ignored;
   fs::create_directory(what.spools, ignored);  // on this host; where it exists, that is fine
   SP_ASSIGN(impl.recorder, trace::HostRecorder::create(spoolFile(what, rank), {.rank = rank, .world = world, .backend = backend, .properties = {}, .groups = {{"sp", settings.sp}}},

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct ProfileRequest {
   std::int64_t last = 4;          ///< warm-up
   std::vector<int> ranks;         ///< which; empty: all
   std::int64_t cap_bytes = 256 << 20;  ///< of records, per rank; beyond it they are dropped and counted
+  std::optional<Error> refused;   ///< why prepareProfile failed, on rank 0 of an existing launch: the others are told when they meet
   std::string spools;             ///< folder of the ranks' recordings, made by prepareProfile; the same on all ranks
   bool of(int rank) const;
 };

@@ -2,12 +2,9 @@
 #include "core/session/rank_loop.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstring>
-#include <initializer_list>
+#include <cstdlib>
 #include <thread>
-#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/strings.h"
@@ -16,6 +13,7 @@
 #include "core/dist/membership.h"
 #include "core/dist/nccl_loader.h"
 #include "core/session/nvtx_observer.h"
+#include "core/session/rank_observer.h"
 #include "core/session/stage.h"
 #include "core/session/train_state.h"
 #include "core/torch/block_cache.h"
@@ -30,52 +28,6 @@ namespace {
 /// Weights may come from, and go to, a slow disk.
 constexpr int kSlowPhase = 10;
 
-/// Tells the reporter of every node, adds up the time in collectives, and passes everything on.
-class RankObserver final : public exec::ExecutionObserver {
- public:
-  /// `next`: who hears of it, too; null ones are left out.
-  RankObserver(dist::RankReporter& reporter, std::initializer_list<exec::ExecutionObserver*> next) : reporter_(reporter) {
-    for (exec::ExecutionObserver* o : next)
-      if (o != nullptr) next_.push_back(o);
-  }
-  std::int64_t comm_ns = 0, exposed_comm_ns = 0;
-
-  void stepBegin(int rank, std::int64_t step, std::int64_t ns) override {
-    for (auto* o : next_) o->stepBegin(rank, step, ns);
-  }
-  void stepEnd(int rank, std::int64_t step, std::int64_t ns) override {
-    for (auto* o : next_) o->stepEnd(rank, step, ns);
-  }
-  bool nodeBegin(int rank, const ir::Node& node, std::int64_t ns) override {
-    std::array<char, 192> text;  // no allocation: this runs before every node
-    const std::size_t n = std::min(node.name.size(), text.size() - 1);
-    text[0] = '%';
-    std::memcpy(text.data() + 1, node.name.data(), n);
-    reporter_.note({text.data(), n + 1});
-    bool go_on = true;
-    for (auto* o : next_) go_on = o->nodeBegin(rank, node, ns) && go_on;
-    return go_on;
-  }
-  void nodeEnd(int rank, const ir::Node& node, std::int64_t ns) override {
-    for (auto* o : next_) o->nodeEnd(rank, node, ns);
-  }
-  void onCollectiveStart(const exec::CollectiveEvent& collective, std::int64_t ns) override {
-    for (auto* o : next_) o->onCollectiveStart(collective, ns);
-  }
-  void onCollectiveWait(const exec::CollectiveEvent& collective, const exec::CollectiveSpan& times) override {
-    for (auto* o : next_) o->onCollectiveWait(collective, times);
-    comm_ns += times.end_ns - times.begin_ns;
-    // Blocked while it was under way; that this thread was woken late is no communication.
-    exposed_comm_ns += std::max<std::int64_t>(0, std::min(times.end_ns, times.wait_end_ns) - times.wait_begin_ns);
-  }
-  void allocation(int rank, const ir::Node* node, std::int64_t bytes, std::int64_t live, std::int64_t ns) override {
-    for (auto* o : next_) o->allocation(rank, node, bytes, live, ns);
-  }
-
- private:
-  dist::RankReporter& reporter_;
-  std::vector<exec::ExecutionObserver*> next_;
-};
 
 Result<std::unique_ptr<dist::Collectives>> meet(const RunRequest& what, RankPlace& place) {
   const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(what.timeout_seconds * 1e3));
@@ -107,6 +59,22 @@ Status agreeOn(dist::Collectives& group, const RunRequest& what, const CompileOu
                         what.data.inputs.size(), what.resume.empty() ? "" : ", resumed"), ""},
       {"collectives", "in order", dist::collectiveList(program)},
   });
+}
+
+/// Rank 0 makes the places where a run leaves its results. What it cannot make ends all ranks at once, with its reason: else the
+/// others would wait for it until their deadline.
+Status readyToStart(dist::Collectives& group, const RunRequest& what) {
+  const bool first = group.rank() == 0;
+  Status ready;
+  if (first && !what.save_to.empty()) ready = prepareFolder(what.save_to);
+  if (ready && first && what.profile.refused) ready = *what.profile.refused;
+  dist::Message said{ready ? "ready" : "refused", {}};
+  if (!ready) said.fields = {{"code", ready.error().code}, {"message", ready.error().message}, {"outcome", std::to_string(static_cast<int>(ready.error().outcome))}};
+  SP_ASSIGN(const auto all, group.allGatherText(said.encode()));
+  if (!ready) return ready;
+  const auto word = dist::Message::decode(all.front());
+  if (!word || word->kind == "ready") return {};
+  return makeError(word->at("code"), "rank 0: " + word->at("message"), static_cast<Outcome>(std::atoi(word->at("outcome").c_str())));
 }
 
 /// Whether a step that failed did so because the run is being stopped. A peer that heard of it first breaks the collective
@@ -156,7 +124,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
   reporter.phase("agree");
   SP_TRY(agreeOn(*group, what, out.compiled, *graph));
 
-  if (rank == 0 && !what.save_to.empty()) SP_TRY(prepareFolder(what.save_to));
+  SP_TRY(readyToStart(*group, what));
   reporter.phase("load", kSlowPhase);
   SP_ASSIGN(TrainState state, TrainState::create(*model, what, request));
   exec::Executor executor(std::move(program), group.get());

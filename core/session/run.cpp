@@ -15,6 +15,7 @@
 #include "core/dist/interrupt.h"
 #include "core/dist/launcher.h"
 #include "core/dist/nccl_loader.h"
+#include "core/ir/hash.h"
 #include "core/session/meeting.h"
 #include "core/session/rank_loop.h"
 #include "core/session/run_virtual.h"
@@ -119,7 +120,7 @@ Status runHere(const RunRequest& what, const Request& request, const OnStep& on_
 void writeProfile(const RunRequest& what, const Request& request, RunOutcome& out) {
   if (what.profile.file.empty()) return;
   std::vector<std::pair<std::string, std::string>> properties{
-      {"model", what.open.path}, {"plan_hash", out.compiled.compiled.plan_hash}, {"save", what.settings.save},
+      {"model", what.open.path}, {"plan_hash", out.compiled.compiled.plan_hash}, {"graph_hash", ir::planHash(*out.compiled.compiled.planned)}, {"save", what.settings.save},
       {"sp", std::to_string(what.settings.sp)}, {"device", what.settings.device}, {"optimizer", what.settings.optimizer},
       {"communication", what.settings.communication}, {"ranks", what.ranks}, {"spscope", SPSCOPE_VERSION}, {"libtorch", dist::libtorchVersion()}};
   for (std::size_t r = 0; r < out.predicted_peak_bytes.size(); ++r)
@@ -147,7 +148,8 @@ Result<RunOutcome> runLaunched(RunRequest what, const Request& request, const On
   SP_TRY(dist::checkWorld(what.settings.sp, what.settings.dp, at.size));
   log::setRank(at.rank);
   const auto reporter = dist::RankReporter::detached(at.rank, at.size);
-  if (!what.profile.file.empty() && at.rank == 0) SP_TRY(prepareProfile(what.profile));
+  if (!what.profile.file.empty() && at.rank == 0)
+    if (const Status made = prepareProfile(what.profile); !made) what.profile.refused = made.error();
   RankPlace place{*reporter, {}, what.ranks};
   place.meet.rank = at.rank;
   place.meet.size = at.size;

@@ -51,7 +51,7 @@ struct StepLine {
   std::int64_t step = 0;           ///< from 0; goes on counting after a resume
   double loss = 0.0;
   std::int64_t ns = 0;             ///< wall time of forward, backward, optimizer on rank 0; without loading the batch
-  std::int64_t comm_ns = 0;        ///< collectives under way, waiting for other ranks included
+  std::int64_t comm_ns = 0;        ///< collectives under way, waiting for other ranks included; virtual ranks: 0, not measured
   std::int64_t exposed_comm_ns = 0;///< of it while the rank did nothing but wait
   double gradient_norm = 0.0;      ///< before clipping; 0 when not clipping
 };
@@ -71,7 +71,7 @@ struct RunOutcome {
   std::vector<std::int64_t> step_peak_bytes;       ///< per rank, measured: of it what a step takes beyond weights and optimizer
   std::vector<double> last_loss;                   ///< per rank; all the same, if all is well
   std::vector<std::int64_t> predicted_peak_bytes;  ///< per rank
-  std::vector<std::int64_t> comm_ns, exposed_comm_ns;  ///< per rank, all steps; as in StepLine
+  std::vector<std::int64_t> comm_ns, exposed_comm_ns;  ///< per rank, all steps; as in StepLine; empty: virtual ranks, not measured
   std::int64_t comm_bytes = 0;      ///< sent by one rank in a step
   bool cancelled = false;
   std::optional<RankFailure> failure;

@@ -71,8 +71,6 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
   SP_TRY(ranks.bind(state.weights()));  // one copy for all ranks
   out.peak_bytes.assign(static_cast<std::size_t>(size), 0);
   out.step_peak_bytes = out.peak_bytes;
-  out.comm_ns.assign(static_cast<std::size_t>(size), 0);
-  out.exposed_comm_ns = out.comm_ns;
   std::vector<std::unique_ptr<RankProfile>> profiles(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     if (!what.profile.of(rank)) continue;

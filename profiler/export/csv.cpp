@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <vector>
 
 #include "core/base/strings.h"
 #include "profiler/analyze/memory.h"
@@ -53,7 +54,7 @@ class Table {
     first_ = true;
     return file_.flush();
   }
-  Status close() { return file_.close(); }
+  Result<NewFile> finish() { return file_.finish(); }
 
  private:
   explicit Table(TextFile file) : file_(std::move(file)) {}
@@ -76,10 +77,18 @@ class Writer {
     SP_TRY(memory());
     SP_TRY(nodes());
     SP_TRY(properties());
-    return problems();
+    SP_TRY(problems());
+    // All of them or none: a disk that was full leaves no half of an export.
+    for (NewFile& file : written_) SP_TRY(file.commit());
+    return {};
   }
 
  private:
+  Status done(Table table) {
+    SP_ASSIGN(NewFile file, table.finish());
+    written_.push_back(std::move(file));
+    return {};
+  }
   std::string_view text(StringId id) const { return trace_.strings.text(id); }
   /// The rank's number; its place among the files where they do not say.
   std::int64_t rank(std::int32_t index) const {
@@ -97,7 +106,7 @@ class Writer {
       t.number(r.dropped).text(r.clock.method).number(r.clock.offset_ns).text(formatDouble(r.clock.drift_ppb)).number(r.clock.residual_ns);
       SP_TRY(t.endRow());
     }
-    return t.close();
+    return done(std::move(t));
   }
 
   Status events() {
@@ -121,7 +130,7 @@ class Writer {
       for (const std::uint8_t flag : {kRepaired, kOpenEnded, kImpossible}) t.number((e.flags & flag) != 0);
       SP_TRY(t.endRow());
     }
-    return t.close();
+    return done(std::move(t));
   }
 
   Status collectives() {
@@ -134,7 +143,7 @@ class Writer {
       t.number(has_wait ? c.wait : kUnknown).number(has_wait ? trace_.events.end[wait] - trace_.events.start[wait] : kUnknown);
       SP_TRY(t.endRow());
     }
-    return t.close();
+    return done(std::move(t));
   }
 
   Status memory() {
@@ -144,7 +153,7 @@ class Writer {
       t.number(m.address).number(m.live).number(m.reserved).text(text(m.memory_class)).number(nodeId(m.node)).text(nodeName(m.node));
       SP_TRY(t.endRow());
     }
-    return t.close();
+    return done(std::move(t));
   }
 
   /// Allocated, freed and net stand apart: nobody should read frees as negative use.
@@ -167,7 +176,7 @@ class Writer {
       t.number(has ? held->second.allocated : kUnknown).number(has ? held->second.freed : kUnknown).number(has ? held->second.net() : kUnknown);
       SP_TRY(t.endRow());
     }
-    return t.close();
+    return done(std::move(t));
   }
 
   Status properties() {
@@ -176,7 +185,7 @@ class Writer {
       t.text(name).text(value);
       SP_TRY(t.endRow());
     }
-    return t.close();
+    return done(std::move(t));
   }
 
   Status problems() {
@@ -186,22 +195,25 @@ class Writer {
       t.text(info.name).number(seen.count).text(seen.first).number(info.loses_data).text(info.meaning);
       SP_TRY(t.endRow());
     }
-    return t.close();
+    return done(std::move(t));
   }
 
   const Trace& trace_;
   const std::string& folder_;
   const ProgressFn& progress_;
   const CancelToken& cancel_;
+  std::vector<NewFile> written_;  ///< whole, but not in their places yet
 };
 
 }  // namespace
 
 Status writeCsv(const Trace& trace, const std::string& folder, const ProgressFn& progress, const CancelToken& cancel) {
   std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
+  const bool made = std::filesystem::create_directories(folder, failed);
   if (!std::filesystem::is_directory(folder)) return makeError("file-unwritable", folder + ": " + (failed ? failed.message() : "is no folder"), Outcome::kNo);
-  return Writer(trace, folder, progress, cancel).write();
+  Status written = Writer(trace, folder, progress, cancel).write();
+  if (!written && made) std::filesystem::remove(folder, failed);  // it is empty
+  return written;
 }
 
 }  // namespace spscope::trace

@@ -37,11 +37,16 @@ Status TextFile::write() {
   return {};
 }
 
-Status TextFile::close() {
+Result<NewFile> TextFile::finish() {
   SP_TRY(write());
   errno = 0;
   if (gzclose(asGzip(handle_.release())) != Z_OK) return failed();
-  return file_.commit();
+  return std::move(file_);
+}
+
+Status TextFile::close() {
+  SP_ASSIGN(NewFile file, finish());
+  return file.commit();
 }
 
 }  // namespace spscope::trace

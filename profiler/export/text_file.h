@@ -23,6 +23,8 @@ class TextFile {
   Status flush() { return buffer_.size() < kBlock ? Status() : write(); }
   /// Errors: file-unwritable.
   Status close();
+  /// All is written, but the file does not appear yet: commit the result, or drop it and nothing was there. Errors: file-unwritable.
+  Result<NewFile> finish();
 
  private:
   static constexpr std::size_t kBlock = 1 << 18;

@@ -157,6 +157,8 @@ class RankReader {
     const auto it = strings_.find(id);
     return it == strings_.end() ? 0 : it->second;
   }
+  /// DeviceRecord::external: node id + 1.
+  NodeIndex nodeOfExternal(std::int64_t external) const { return external > 0 ? nodeOf(external - 1) : kNoIndex; }
   NodeIndex nodeOf(std::int64_t id) const {
     const auto it = node_index_.find(id);
     return it == node_index_.end() ? kNoIndex : it->second;
@@ -175,7 +177,7 @@ class RankReader {
     Event e{.start = r.start + rank().base_ns, .end = std::max(r.start, r.end) + rank().base_ns, .name = name(r.name), .track = thread_};
     if (r.end < r.start) trace_.problems.count(Problem::kNegativeDuration, path_);
     e.node = nodeOf(r.node);
-    e.external = r.node >= 0 ? r.node + 1 : 0;
+    e.external = r.node >= 0 ? std::int64_t{r.node} + 1 : 0;
     switch (r.kind) {
       case HostKind::kNode:
         e.category = Category::kOperator;
@@ -244,12 +246,12 @@ class RankReader {
     const auto category = static_cast<Category>(std::min<int>(r.category, kCategories - 1));
     if (category == Category::kOther) {
       memory_correlation_.emplace_back(trace_.memory.size(), r.correlation);
-      trace_.memory.push_back({.time = r.start + base, .bytes = r.bytes, .address = r.address, .node = nodeOf(r.external - 1),
+      trace_.memory.push_back({.time = r.start + base, .bytes = r.bytes, .address = r.address, .node = nodeOfExternal(r.external),
                                .rank = rank_, .device = r.device});
       return;
     }
     Event e{.start = r.start + base, .end = std::max(r.start, r.end) + base, .correlation = r.correlation, .external = r.external,
-            .name = name(r.name), .node = nodeOf(r.external - 1), .category = category};
+            .name = name(r.name), .node = nodeOfExternal(r.external), .category = category};
     e.track = isDeviceWork(category) || (category == Category::kSynchronize && r.stream >= 0)
                   ? trace_.stream(rank_, r.device, r.context, r.stream)
                   : trace_.thread(rank_, rank().pid, r.thread);
@@ -277,10 +279,10 @@ class RankReader {
       const auto it = external_.find(events.correlation[i]);
       if (it == external_.end()) continue;
       events.external[i] = it->second;
-      events.node[i] = nodeOf(it->second - 1);
+      events.node[i] = nodeOfExternal(it->second);
     }
     for (const auto& [index, correlation] : memory_correlation_)
-      if (const auto it = external_.find(correlation); it != external_.end()) trace_.memory[index].node = nodeOf(it->second - 1);
+      if (const auto it = external_.find(correlation); it != external_.end()) trace_.memory[index].node = nodeOfExternal(it->second);
   }
 
   bool trailer(const std::vector<char>& payload) {

@@ -96,6 +96,7 @@ TEST_F(ShellTest, UsageErrorsAreSaidInWordsForPeople) {
   EXPECT_EQ(message("--json -"), "no command is given");
   EXPECT_EQ(message("--sp 2 --json -"), "--sp stands where a command is expected");
   EXPECT_EQ(message("compile --json -"), "MODEL is required");
+  EXPECT_EQ(message("compile m.pt2 --bucket -1 --json -"), "--bucket: -1 is no number from 0 to 1000000");
   EXPECT_EQ(message("compile m.pt2 --sp abc --json -"), "--sp: abc is no number that it takes");
   EXPECT_EQ(message("compile m.pt2 more --json -"), "more is one argument too many");
   EXPECT_EQ(message("compile m.pt2 --json - --sp"), "--sp needs a value");
@@ -110,9 +111,16 @@ TEST_F(ShellTest, BashCompletes) {
   EXPECT_THAT(bash("explain file-un"), ElementsAre("file-unreadable", "file-unwritable"));
   EXPECT_THAT(bash("help doc"), ElementsAre("doctor"));
   EXPECT_THAT(bash("completion ''"), ElementsAre("bash", "zsh", "fish"));
+  EXPECT_THAT(bash("compile m.pt2 --communication ''"), ElementsAre("overlap", "fused", "plain"));
+  EXPECT_THAT(bash("trace ''"), ElementsAre("info", "report", "export"));
+  EXPECT_THAT(bash("trace export a.spt --to ''"), ElementsAre("nsys", "chrome", "csv", "html"));
+  EXPECT_THAT(bash("trace --to csv ''"), ElementsAre("info", "report", "export")) << "the value of an option is no argument";
   std::filesystem::create_directory(tmp_.path() + "/folder one");
   std::ofstream(tmp_.path() + "/model one.pt2") << "x";
   EXPECT_THAT(bash("compile \"$T/mod\""), ElementsAre(tmp_.path() + "/model one.pt2")) << "a model is a file";
+  EXPECT_THAT(bash("trace report \"$T/mod\""), ElementsAre(tmp_.path() + "/model one.pt2")) << "then files";
+  EXPECT_THAT(bash("trace report a.spt --top 3 b.spt \"$T/mod\""), ElementsAre(tmp_.path() + "/model one.pt2")) << "as many as there are";
+  EXPECT_THAT(bash("trace export a.spt -o \"$T/mod\""), ElementsAre(tmp_.path() + "/model one.pt2"));
   EXPECT_THAT(bash("compile --stages \"$T/\""), ElementsAre(tmp_.path() + "/folder one")) << "stages go into a folder";
   EXPECT_THAT(bash("compile --seq ''"), ElementsAre("")) << "a number: nothing to offer";
 }
@@ -156,6 +164,9 @@ TEST_F(ShellTest, FishCompletes) {
   EXPECT_THAT(offered("spscope compi"), ElementsAre("compile"));
   EXPECT_THAT(offered("spscope compile --sav"), ElementsAre("--save"));
   EXPECT_THAT(offered("spscope run --ranks "), ::testing::UnorderedElementsAre("virtual", "gloo", "nccl"));
+  EXPECT_THAT(offered("spscope trace re"), ElementsAre("report"));
+  EXPECT_THAT(offered("spscope trace export --to c"), ::testing::UnorderedElementsAre("chrome", "csv"));
+  EXPECT_THAT(offered("spscope compile --communication "), ::testing::UnorderedElementsAre("overlap", "fused", "plain"));
   EXPECT_THAT(offered("spscope explain archive-tr"), ElementsAre("archive-truncated"));
 }
 

@@ -88,6 +88,24 @@ TEST_F(TraceExport, HtmlIsOnePageWithPicturesAndNothingFromElsewhere) {
   for (const char* part : {"<script", "src=", "href=", "@import", "url("}) EXPECT_EQ(page.find(part), std::string::npos) << part;
 }
 
+TEST_F(TraceExport, AFolderOfRanksIsWrittenWholeOrNotAtAll) {
+  std::filesystem::create_directories(path("ranks/rank1.json.gz"));  // in the way of the second file
+  EXPECT_EQ(answer("trace export " + both() + " --to chrome -o " + shellWord(path("ranks/")), 1)["error"]["code"], "file-unwritable");
+  EXPECT_FALSE(std::filesystem::exists(path("ranks/rank0.json.gz")));
+}
+
+TEST_F(TraceExport, OptionsOfAnotherActionAreNotIgnored) {
+  const auto refused = [&](const std::string& arguments) { return answer("trace " + arguments, 2)["error"]["message"].get<std::string>(); };
+  EXPECT_EQ(refused("report " + both() + " -o " + shellWord(path("x"))), "--out belongs to trace export: trace report has no use for it");
+  EXPECT_EQ(refused("info " + both() + " --to csv"), "--to belongs to trace export: trace info --to csv has no use for it");
+  EXPECT_EQ(refused("info " + both() + " --hta"), "--hta belongs to trace report: trace info has no use for it");
+  EXPECT_EQ(refused("export " + both() + " --to csv --top 3 -o " + shellWord(path("x"))), "--top belongs to trace report and trace export --to html: trace export --to csv has no use for it");
+  EXPECT_NE(refused("export " + both() + " --to chrome -o -").find("not to standard output"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(path("x")));
+  EXPECT_FALSE(std::filesystem::exists("-"));
+  answer("trace export " + both() + " --to html --top 3 -o " + shellWord(path("t.html")));
+}
+
 TEST_F(TraceExport, WhatCannotBeIsSaid) {
   EXPECT_EQ(answer("trace export " + both() + " --to csv", 2)["error"]["code"], "usage");
   EXPECT_EQ(answer("trace export " + both() + " --to pdf -o x", 2)["error"]["code"], "usage");

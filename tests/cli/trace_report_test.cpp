@@ -139,6 +139,15 @@ TEST_F(TraceReport, DiffOfTwoTraces) {
   EXPECT_EQ(answer("diff " + rank(0) + " " + rank(0) + " --exit-code")["equal"], true);
 }
 
+TEST_F(TraceReport, DiffOfATraceAndAGraphNamesBoth) {
+  const std::string model = SPSCOPE_SOURCE_DIR "/resources/samples/llama_gqa.pt2";
+  for (const auto& [a, b] : {std::pair{rank(0), model}, std::pair{model, rank(0)}}) {
+    const Json j = answer("diff " + a + " " + b, 2);
+    EXPECT_EQ(j["error"]["message"], rank(0) + " is a trace, and " + model + " is none: they have nothing to compare");
+  }
+  EXPECT_EQ(answer("diff " + rank(0) + " " + tmp_.path() + "/absent", 3)["refusals"][0]["message"], "there is no file " + tmp_.path() + "/absent");
+}
+
 TEST_F(TraceReport, RefusesWhatIsNoTrace) {
   EXPECT_EQ(answer("trace report " + tmp_.path() + "/nothing.json", 3)["refusals"][0]["code"], "file-missing");
   answer("trace analyse " + rank(0), 2);

@@ -192,6 +192,22 @@ TEST(Launched, EveryRankThatIsRefusedWritesAnObjectOfItsOwn) {
   EXPECT_EQ(misspelt.json(".rank1")["error"]["code"], "usage");
 }
 
+TEST(Launched, APlaceThatRankZeroCannotMakeEndsAllAtOnce) {
+  for (const char* flag : {"--profile", "--save-to"}) {
+    std::vector<std::string> command = launchedRun();
+    command.insert(command.end(), {flag, "/proc/none/here"});
+    const int port = Listener().port;
+    const auto began = std::chrono::steady_clock::now();
+    Spscope zero(command, launchedRank(0, port)), one(command, launchedRank(1, port));
+    const int code = zero.wait();
+    EXPECT_NE(code, 0) << flag;
+    EXPECT_EQ(one.wait(), code) << one.text();
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(50)) << "the deadline is a minute";
+    EXPECT_THAT(zero.text(), HasSubstr("/proc/none/here")) << flag;
+    EXPECT_THAT(one.text(), HasSubstr("rank 0: ")) << flag;
+  }
+}
+
 TEST(Launched, RankZeroKnowsTheFiguresOfAll) {
   const int port = Listener().port;
   Spscope zero(launchedRun(), launchedRank(0, port)), one(launchedRun(), launchedRank(1, port));

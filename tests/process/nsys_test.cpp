@@ -67,6 +67,20 @@ TEST_F(RunUnderNsys, WrapsTheRunAndReadsItsReportBack) {
   EXPECT_FALSE(fs::exists(path("here.run.json")));
 }
 
+TEST_F(RunUnderNsys, ThePageHoldsTheRunAndWhatNsysSaw) {
+  makeExport();
+  for (const char* name : {"page.html", "page.md"}) {
+    std::ofstream(path(name)) << "# a page of before";
+    Spscope run(arguments({"--report", path(name)}), fake());
+    ASSERT_EQ(run.wait(), 0) << run.text();
+    const std::string page = contents(name);
+    for (const char* part : {"2 of 2 steps", "Stages", "Exit code 0", "Nsight Systems", "3 of them nodes of the graph"}) EXPECT_THAT(page, HasSubstr(part)) << name;
+    EXPECT_LT(page.find("2 of 2 steps"), page.find("Nsight Systems"));
+    EXPECT_THAT(page, testing::Not(HasSubstr("of before")));
+    if (std::string(name) == "page.html") EXPECT_TRUE(page.ends_with("</body></html>\n") && page.find("</html>") == page.rfind("</html>"));
+  }
+}
+
 TEST_F(RunUnderNsys, TheExitCodeOfTheRunPassesThrough) {
   makeExport();
   Spscope run(arguments({"--inputs", path("nothing.safetensors")}), fake());

@@ -81,6 +81,48 @@ TEST_F(Profile, TheAttentionKernelThatRanIsNamed) {
   EXPECT_THAT(text_, testing::HasSubstr("Attention: what really ran"));
 }
 
+TEST_F(Profile, OfVirtualRanksNothingIsKnownOfCommunication) {
+  const Json run = recorded({"--sp", "2", "--steps", "2", "--seq", "64", "--ranks", "virtual"});
+  for (const char* field : {"comm_ns", "exposed_comm_ns", "overlap"}) EXPECT_TRUE(run.at(field).is_null()) << field;
+  EXPECT_EQ(report()["virtual"], true);
+  EXPECT_THAT(text_, testing::HasSubstr("Virtual ranks: they took turns in one process"));
+}
+
+TEST_F(Profile, CostsAreOfThisGraphOrNotTakenForMeasured) {
+  recorded({"--sp", "2", "--steps", "3", "--seq", "64", "--ranks", "virtual"});
+  const auto compiled = [&](const std::string& file, std::vector<std::string> more) {
+    std::vector<std::string> words{"compile", kSample, "--sp", "2", "--threads", "1", "--costs-from", file};
+    words.insert(words.end(), more.begin(), more.end());
+    return answer(std::move(words));
+  };
+  const Json same = compiled(trace(), {"--seq", "64"});
+  EXPECT_GT(same["costs"]["flops_per_ns"].get<double>(), 0);
+  EXPECT_GT(same["costs"]["bytes_per_ns"].get<double>(), 0);
+  EXPECT_DOUBLE_EQ(same["costs"]["joined_share"].get<double>(), 1);
+  EXPECT_TRUE(same["warnings"].empty()) << same["warnings"];
+  EXPECT_TRUE(compiled(trace(), {"--seq", "64", "--save", "all"})["warnings"].empty()) << "the same graph, other settings";
+
+  // Chrome JSON has no flops: they are this program's.
+  answer({"trace", "export", trace(), "--to", "chrome", "-o", path("run.json")});
+  const Json chrome = compiled(path("run.json"), {"--seq", "64"});
+  EXPECT_NEAR(chrome["costs"]["flops_per_ns"].get<double>(), same["costs"]["flops_per_ns"].get<double>(), 0.01 * same["costs"]["flops_per_ns"].get<double>());
+  EXPECT_NEAR(chrome["costs"]["bytes_per_ns"].get<double>(), same["costs"]["bytes_per_ns"].get<double>(), 0.01 * same["costs"]["bytes_per_ns"].get<double>());
+
+  // Another length: only what the trace itself says can be a rate.
+  const Json longer = compiled(trace(), {"--seq", "128"});
+  EXPECT_EQ(longer["warnings"][0]["code"], "costs-other-plan");
+  EXPECT_GT(longer["costs"]["flops_per_ns"].get<double>(), 0);
+  EXPECT_TRUE(longer["costs"]["bytes_per_ns"].is_null());
+  EXPECT_THAT(text_, testing::HasSubstr("GB/s (nominal: the trace does not tell)"));
+  const Json neither = compiled(path("run.json"), {"--seq", "128"});
+  EXPECT_TRUE(neither["costs"]["flops_per_ns"].is_null());
+  EXPECT_TRUE(neither["costs"]["bytes_per_ns"].is_null());
+
+  Spscope other({"compile", SPSCOPE_SOURCE_DIR "/tests/data/zoo/gpt2.pt2", "--sp", "2", "--costs-from", trace()});
+  EXPECT_EQ(other.wait(), 3) << other.text();
+  EXPECT_EQ(other.json()["refusals"][0]["code"], "costs-other-model");
+}
+
 /// Pages of a process in memory, in bytes.
 std::int64_t residentBytes(int pid) {
   std::int64_t all = 0, resident = 0;

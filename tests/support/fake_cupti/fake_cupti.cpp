@@ -25,6 +25,7 @@ struct State {
   std::mutex mutex;
   std::uint32_t version = 130001;
   std::size_t kernel_bytes = 216;
+  const char* kernel_name = "_Z4gemmPf";
   std::set<int> refused, enabled;
   bool refuse_timestamps = false, hold = false, damage = false;
   CUpti_BuffersCallbackRequestFunc request = nullptr;
@@ -95,7 +96,7 @@ void putKernel(std::uint32_t correlation, bool timed, std::uint64_t graph_node) 
   k.gridX = 4, k.gridY = 2, k.gridZ = 1, k.blockX = 128, k.blockY = k.blockZ = 1;
   k.registersPerThread = 40;
   k.correlationId = correlation;
-  k.name = "_Z4gemmPf";
+  k.name = s.kernel_name;
   k.graphNodeId = graph_node;
   std::memcpy(raw, &k, sizeof k);
   if (on(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)) put(s.device, raw, s.kernel_bytes);
@@ -189,6 +190,7 @@ void fakeCuptiReset(std::uint32_t version) {
   State& s = state();
   s.version = version;
   s.kernel_bytes = version >= 130200 ? 224 : version >= 130000 ? 216 : sizeof(CUpti_ActivityKernel9);
+  s.kernel_name = "_Z4gemmPf";
   s.refused.clear(), s.enabled.clear(), s.held.clear();
   s.refuse_timestamps = s.hold = s.damage = false;
   s.timestamp = nullptr;
@@ -196,6 +198,7 @@ void fakeCuptiReset(std::uint32_t version) {
   s.host = s.device = {};
 }
 void fakeCuptiRefuse(int kind) { state().refused.insert(kind); }
+void fakeCuptiNameKernels(const char* name) { state().kernel_name = name; }
 void fakeCuptiRefuseTimestamps() { state().refuse_timestamps = true; }
 void fakeCuptiLaunch(int kernels) {
   const std::lock_guard lock(state().mutex);

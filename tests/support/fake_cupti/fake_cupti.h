@@ -13,6 +13,8 @@ void fakeCuptiRefuseTimestamps();
 /// Launches on this thread: per kernel an API record, an external correlation record where an id is pushed, and a kernel
 /// record, in that order, but device records in a buffer of their own. Start times from our clock.
 void fakeCuptiLaunch(int kernels);
+/// What the kernels that are launched from now on are called; static text. Reset gives back the first name.
+void fakeCuptiNameKernels(const char* name);
 /// One launch call with this many kernels of one correlation id (a CUDA graph).
 void fakeCuptiLaunchGraph(int kernels);
 /// A copy of these bytes from pageable host to device, a memset, an allocation and a release, a synchronisation, an overhead.

@@ -52,6 +52,18 @@ TEST_F(CsvExport, RandomTracesHaveARowForEachOfTheirs) {
   }
 }
 
+TEST_F(CsvExport, WhatCannotBeWrittenWholeLeavesNothing) {
+  std::filesystem::create_directories(path("csv/nodes.csv"));  // in the way of the fifth table
+  std::ofstream(path("csv/ranks.csv")) << "of before";
+  EXPECT_FALSE(writeCsv(RandomTrace(1).make(5), path("csv")));
+  EXPECT_EQ(contents("csv/ranks.csv"), "of before");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("csv")), {}), 2) << "no table, and nothing temporary";
+  CancelToken cancelled;
+  cancelled.cancel();
+  EXPECT_FALSE(writeCsv(RandomTrace(1).make(5), path("new"), {}, cancelled));
+  EXPECT_FALSE(std::filesystem::exists(path("new"))) << "a folder that was made for it goes, too";
+}
+
 TEST_F(CsvExport, OtherFilesOfTheFolderStay) {
   std::filesystem::create_directories(path("csv"));
   std::ofstream(path("csv/notes.txt")) << "mine";

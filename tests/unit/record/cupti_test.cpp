@@ -6,10 +6,14 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <map>
 #include <thread>
 
 #include "core/base/clock.h"
+#include "profiler/analyze/attention.h"
 #include "profiler/record/cuda/cupti_parse.h"
 #include "profiler/record/host_recorder.h"
 #include "profiler/record/spool_reader.h"
@@ -121,6 +125,44 @@ TEST_F(Cupti, ManyBuffersAndThreadsLoseNothing) {
   ASSERT_EQ(kernels.size(), 1000u);
   EXPECT_EQ(std::count_if(kernels.begin(), kernels.end(), [](const Event& e) { return e.node == 0; }), 500);
   EXPECT_EQ(std::count_if(kernels.begin(), kernels.end(), [](const Event& e) { return e.node == 1; }), 500);
+}
+
+TEST_F(Cupti, TheAttentionKernelsThatRanAreNamedByNode) {
+  recorder_.reset();
+  auto made = HostRecorder::create(path_, {}, {{.id = 3, .name = "%sdpa", .op = "aten._scaled_dot_product_flash_attention.default", .phase = Phase::kForward},
+                                               {.id = 5, .name = "%sdpa.bwd", .op = "aten._scaled_dot_product_flash_attention_backward.default", .phase = Phase::kBackward},
+                                               {.id = 8, .name = "%add", .op = "aten.add.Tensor"}}, 64 << 20);
+  ASSERT_TRUE(made);
+  recorder_ = std::move(*made);
+  auto source = start();
+  ASSERT_TRUE(source);
+  const auto launch = [&](std::int32_t node, const char* kernel, int times) {
+    (*source)->push(node);
+    FAKE(fakeCuptiNameKernels)(kernel);
+    FAKE(fakeCuptiLaunch)(times);
+    (*source)->pop();
+  };
+  launch(3, "flash_fwd_kernel", 2);
+  launch(8, "vectorized_elementwise_kernel", 3);
+  launch(5, "flash_bwd_dot_do_o_kernel", 1);
+  launch(5, "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 1);
+  launch(3, "fmha_cutlassF_f32_aligned_64x64_rf_sm80", 1);  // of another step, where the library chose otherwise
+  (*source)->stop();
+  recorder_->node(3, monotonicNow() - 1000, monotonicNow());
+  const Trace t = read();
+  const auto attention = attentionKernels(t);
+  ASSERT_EQ(attention.size(), 2u) << "forward and backward, nothing of the addition";
+  std::array<std::map<std::string, std::int64_t>, 2> ran;
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(attention[i].on_device);
+    for (const AttentionKernel& k : attention[i].kernels) {
+      ran[i][std::string(t.strings.text(k.name))] = k.count;
+      EXPECT_EQ(k.total_ns > 0, true);
+    }
+  }
+  EXPECT_EQ(t.strings.text(t.nodes[static_cast<std::size_t>(attention[0].node)].name), "%sdpa");
+  EXPECT_EQ(ran[0], (std::map<std::string, std::int64_t>{{"flash_fwd_kernel", 2}, {"fmha_cutlassF_f32_aligned_64x64_rf_sm80", 1}}));
+  EXPECT_EQ(ran[1], (std::map<std::string, std::int64_t>{{"flash_bwd_dot_do_o_kernel", 1}, {"flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 1}}));
 }
 
 TEST_F(Cupti, TR_33_EveryKernelOfAGraphLaunchIsLinked) {
