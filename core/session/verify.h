@@ -37,6 +37,6 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
 
 /// The unsharded step: its loss and gradients.
 Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings& settings, const exec::TensorBag& state,
-                                      const exec::TensorBag& inputs, const Request& request);
+                                      const exec::TensorBag& inputs, const Request& request, std::uint64_t seed = 0);
 
 }  // namespace spscope::session
