@@ -93,6 +93,8 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
   }
   // Written so that a NaN anywhere is "different".
   out.equal = out.loss_rel <= out.tolerance.loss && out.gradients.rel_max <= out.tolerance.gradient;
+  SP_ASSIGN(out.float32, againstFloat32(model, what.settings, what.data, reference, results, request));
+  out.equal = out.equal && (!out.float32 || out.float32->within());
   if (!what.grads_path.empty())
     SP_TRY(exec::saveBag(exec::withAliases(*model.graph, results[static_cast<std::size_t>(out.worst_rank)].gradients), what.grads_path));
   return out;
