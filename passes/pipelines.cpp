@@ -17,12 +17,13 @@
 #include "passes/sequence/shard_sequence.h"
 #include "passes/training/build_joint.h"
 #include "passes/training/functionalize.h"
+#include "passes/training/index_random_ops.h"
 #include "passes/training/lower_attention.h"
 #include "passes/training/sync_gradients.h"
 
 namespace spscope::passes {
 
-std::vector<Pass> planningPasses() { return {functionalizePass(), planSequencePass()}; }
+std::vector<Pass> planningPasses() { return {functionalizePass(), indexRandomOpsPass(), planSequencePass()}; }
 
 std::vector<Pass> programPasses() {
   return {shardSequencePass(), insertAllToAllPass(), parallelizeLossPass(), lowerAttentionPass(),  buildJointPass(),

@@ -10,7 +10,7 @@
 
 namespace spscope::passes {
 
-/// functionalize, plan-sequence: the same for all ranks.
+/// functionalize, index-random-ops, plan-sequence: the same for all ranks.
 std::vector<Pass> planningPasses();
 /// shard-sequence, insert-all-to-all, parallelize-loss, lower-attention, build-joint, sync-gradients, choose-saved,
 /// schedule: once per class of local shapes.

@@ -87,6 +87,15 @@ class Verify : public Command {
     for (const auto& p : o.gradients.parameters)
       json["parameters"].push_back({{"name", p.name}, {"rel", p.rel}, {"norm", p.norm}});
     json["first_difference"] = nullptr;  // this version compares ends, not nodes
+    json["float32"] = nullptr;
+    if (const auto& f = o.float32)
+      json["float32"] = {{"loss", f->loss},
+                         {"loss_rel", f->sharded_loss},
+                         {"unsharded_loss_rel", f->unsharded_loss},
+                         {"grad_rel", f->sharded_gradient},
+                         {"unsharded_grad_rel", f->unsharded_gradient},
+                         {"ratio", f->ratio()},
+                         {"allowed", session::AgainstFloat32::kMargin}};
     json["worst_rank"] = o.worst_rank;
     json["peak_bytes"] = o.peak_bytes;
     json["reference_peak_bytes"] = o.reference_peak_bytes;
@@ -102,6 +111,12 @@ class Verify : public Command {
     page.table({{"", "sharded", "unsharded", "relative difference", "allowed"},
                 {"loss", formatDouble(o.loss), formatDouble(o.reference_loss), strf("%.3g", o.loss_rel), strf("%.3g", o.tolerance.loss)},
                 {"worst gradient", o.gradients.worst, "", strf("%.3g", o.gradients.rel_max), strf("%.3g", o.tolerance.gradient)}});
+    if (const auto& f = o.float32) {
+      page.table({{"against float32", "sharded", "unsharded", "ratio", "allowed"},
+                  {"loss", strf("%.3g", f->sharded_loss), strf("%.3g", f->unsharded_loss), "", ""},
+                  {"all gradients", strf("%.3g", f->sharded_gradient), strf("%.3g", f->unsharded_gradient), strf("%.3f", f->ratio()),
+                   strf("%.3g", session::AgainstFloat32::kMargin)}});
+    }
     auto worst = o.gradients.parameters;
     std::stable_sort(worst.begin(), worst.end(), [](const auto& a, const auto& b) { return !(a.rel <= b.rel); });
     if (worst.size() > 5) worst.resize(5);

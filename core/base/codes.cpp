@@ -182,9 +182,6 @@ const std::vector<CodeInfo>& allCodes() {
          "Give random ones with --seed-weights K, or export with the weights loaded.",
          "the file holds no values for the parameter lm_head.weight"},
         // --- training passes
-        {"attention-dropout", "Attention with dropout cannot be reproduced across shards.",
-         "Export the model with attention dropout 0.",
-         "attention drops out with probability 0.1 (node %scaled_dot_product_attention, model.py:41)"},
         {"attention-math", "An attention does not fit the device's fused kernel and runs as separate matrix products.",
          "Right but slower and larger; see the reason in the message.",
          "attention runs as separate matrix products: the mask has its own heads (scaled_dot_product_attention, model.py:41)"},
@@ -203,9 +200,9 @@ const std::vector<CodeInfo>& allCodes() {
         {"nothing-trainable", "No parameter of the graph requires a gradient.",
          "Export the model with requires_grad left on (model.train(), no freezing of everything).",
          "no parameter of the graph requires a gradient"},
-        {"random-op-sharded", "An op draws from a sequential random generator, whose numbers on a shard would be others.",
-         "Export with dropout p = 0, or use --sp 1.",
-         "aten.dropout.default draws from a sequential generator: its numbers on a shard would not be those of the unsharded run (node %dropout, model.py:35)"},
+        {"random-op-sharded", "A random op whose numbers depend on each other cannot be drawn shard by shard.",
+         "Dropout, bernoulli, rand, randn and randint are drawn by position and run on any number of ranks; leave other random ops out of the export, or use --sp 1.",
+         "aten.randperm.default draws from a sequential generator: its numbers on a shard would not be those of the unsharded run (node %randperm, model.py:35)"},
         // --- ranks
         {"collective-dtype", "A collective cannot work on this element type.", "Convert the value before the collective.",
          "elements of type float8_e4m3fn cannot be summed over ranks"},

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/ir/rng_ops.h"
 #include "core/ir/sp_ops.h"
 
 namespace spscope::ir {
@@ -145,6 +146,7 @@ class Reader {
 
   MemoryLayout ofNode(const Value& value, const Node& node, int depth) {
     const Dims& shape = value.local;
+    if (rng::isRng(node.op)) return {contiguousStrides(shape), true};
     if (node.op.str().starts_with("sp.")) {
       if (node.op == sp::kVary) return of(useArg(node, "self"), depth + 1);
       return {contiguousStrides(shape), true};

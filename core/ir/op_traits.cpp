@@ -20,7 +20,7 @@ bool readsOnlyMetadata(Symbol op, Symbol argument) {
   const std::string_view base = baseName(op);
   if (argument == kSelf)
     return base == "zeros_like" || base == "ones_like" || base == "empty_like" || base == "full_like" ||
-           base == "rand_like" || base == "randn_like" || base == "new_zeros" || base == "new_ones" ||
+           base == "rand_like" || base == "randn_like" || base == "keep_at" || base == "uniform_at" || base == "new_zeros" || base == "new_ones" ||
            base == "new_empty" || base == "new_full" || base == "new_empty_strided" || base == "sym_size" ||
            base == "sym_numel";
   if (argument == kOther)

@@ -6,6 +6,7 @@
 #include "core/base/strings.h"
 #include "core/ir/op_traits.h"
 #include "core/ir/pending.h"
+#include "core/ir/rng_ops.h"
 #include "core/ir/sp_ops.h"
 #include "core/ir/text.h"
 #include "core/ir/verify_collectives.h"
@@ -176,7 +177,7 @@ bool spreadsCopies(const Node& n, const Value& result) {
 
 /// Ops other than sp.* never change what "equal on every rank" means: all operands replicated exactly when all results are.
 Status Verifier::replication(const Node& n) {
-  if (isSp(n.op)) return {};
+  if (isSp(n.op) || rng::isRng(n.op)) return {};  // rng.*: each rank makes its own part
   bool has_result = false, all_results = true;
   for (ValueId id : n.outputs)
     if (id != kNone) {

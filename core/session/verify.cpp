@@ -12,7 +12,7 @@
 namespace spscope::session {
 
 Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings& settings, const exec::TensorBag& state,
-                                      const exec::TensorBag& inputs, const Request& request) {
+                                      const exec::TensorBag& inputs, const Request& request, std::uint64_t seed) {
   CompileRequest compile_request;
   compile_request.settings = settings;
   compile_request.settings.sp = 1;
@@ -30,6 +30,7 @@ Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings
   SP_TRY(executor.bind(state));
   exec::StepOptions step;
   step.cancel = request.cancel;
+  step.seed = seed;
   return executor.step(inputs, step);
 }
 
@@ -37,7 +38,7 @@ namespace {
 
 /// The sharded step with all ranks in this process.
 Result<std::vector<exec::StepResult>> stepVirtually(const passes::Compiled& compiled, const exec::TensorBag& state,
-                                                    const exec::TensorBag& inputs, const Request& request) {
+                                                    const exec::TensorBag& inputs, const Request& request, std::uint64_t seed) {
   std::vector<std::shared_ptr<const exec::Program>> programs;
   for (int rank = 0; rank < static_cast<int>(compiled.class_of_rank.size()); ++rank) {
     const int index = compiled.class_of_rank[static_cast<std::size_t>(rank)];
@@ -51,6 +52,7 @@ Result<std::vector<exec::StepResult>> stepVirtually(const passes::Compiled& comp
   SP_TRY(ranks.bind(state));
   exec::StepOptions step;
   step.cancel = request.cancel;
+  step.seed = seed;
   return ranks.step(inputs, step);
 }
 
@@ -69,13 +71,13 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
   SP_ASSIGN(const exec::TensorBag inputs, loadInputs(model, what.data, 0, request));
 
   request.report("unsharded step");
-  SP_ASSIGN(exec::StepResult reference, runUnsharded(model, what.settings, state, inputs, request));
+  SP_ASSIGN(exec::StepResult reference, runUnsharded(model, what.settings, state, inputs, request, what.data.seed));
   out.reference_loss = reference.loss;
   out.reference_peak_bytes = reference.peak_bytes;
 
   request.report("sharded step");
   SP_ASSIGN(const std::vector<exec::StepResult> results,
-            what.ranks == "virtual" ? stepVirtually(out.compiled.compiled, state, inputs, request)
+            what.ranks == "virtual" ? stepVirtually(out.compiled.compiled, state, inputs, request, what.data.seed)
                                     : stepOnProcesses(what, request));
 
   request.report("compare");
@@ -91,6 +93,8 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
   }
   // Written so that a NaN anywhere is "different".
   out.equal = out.loss_rel <= out.tolerance.loss && out.gradients.rel_max <= out.tolerance.gradient;
+  SP_ASSIGN(out.float32, againstFloat32(model, what.settings, what.data, reference, results, request));
+  out.equal = out.equal && (!out.float32 || out.float32->within());
   if (!what.grads_path.empty())
     SP_TRY(exec::saveBag(exec::withAliases(*model.graph, results[static_cast<std::size_t>(out.worst_rank)].gradients), what.grads_path));
   return out;

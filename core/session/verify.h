@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/session/against_float32.h"
 #include "core/session/compile.h"
 #include "core/torch/compare.h"
 #include "core/torch/executor.h"
@@ -29,6 +30,8 @@ struct VerifyOutcome {
   CompileOutcome compiled;
   std::vector<std::int64_t> peak_bytes;  ///< measured step peak per rank
   std::int64_t reference_peak_bytes = 0; ///< of the unsharded step
+  /// 16-bit models: both runs against float32; the sharded one may be no more than a margin worse, or they are not equal.
+  std::optional<AgainstFloat32> float32;
 };
 
 /// Runs the unsharded graph (one rank, nothing recomputed), then all ranks of the sharded one on the same
@@ -37,6 +40,6 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
 
 /// The unsharded step: its loss and gradients.
 Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings& settings, const exec::TensorBag& state,
-                                      const exec::TensorBag& inputs, const Request& request);
+                                      const exec::TensorBag& inputs, const Request& request, std::uint64_t seed = 0);
 
 }  // namespace spscope::session

@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/torch/rank_state.h"
 #include "core/torch/redistribution_impl.h"
+#include "core/torch/rng_ops.h"
 #include "core/torch/threads.h"
 
 namespace spscope::exec {
@@ -195,6 +196,7 @@ Result<StepResult> Executor::step(const TensorBag& inputs, const StepOptions& op
   const MeterScope counting(impl_->state.meter);
   SP_TRY(impl_->state.begin(inputs));
   seedStep(program, options);
+  const RandomScope random({stepSeed(options.seed, options.step), rank, options.replica, options.replicas});
   if (options.observer != nullptr) {
     impl_->state.meter.setObserver(options.observer, rank);
     options.observer->stepBegin(rank, options.step, monotonicNs());

@@ -23,6 +23,7 @@ struct StepOptions {
   ExecutionObserver* observer = nullptr;   ///< not owned
   std::int64_t step = 0;                   ///< told to the observer; part of the seed of random ops
   std::uint64_t seed = 0;                  ///< of random ops (dropout); the same on every rank
+  int replica = 0, replicas = 1;           ///< on the data axis: random ops draw for the rows that it holds
 };
 
 struct StepResult {

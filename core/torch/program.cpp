@@ -7,6 +7,7 @@
 #include "core/base/strings.h"
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
+#include "core/torch/rng_ops.h"
 
 namespace spscope::exec {
 namespace {
@@ -71,6 +72,7 @@ Result<std::shared_ptr<const Program>> Program::prepare(std::shared_ptr<const ir
   if (graph->form == ir::Form::kPlanned)
     return makeError("program-invalid", "the graph is planned but not sharded yet: it has no program for one rank");
   const std::shared_ptr<Program> program(new Program());
+  registerRngOps();
   program->graph_ = graph;
   program->options_ = options;
   program->impl_ = std::make_unique<Impl>();

@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "core/torch/dtype_convert.h"
+#include "core/torch/rng_ops.h"
 #include "core/torch/tensor_bag_impl.h"
 
 namespace spscope::exec {
@@ -115,13 +116,9 @@ at::Tensor received(const Program& program, const Program::Impl::Exchange& excha
 
 void seedStep(const Program& program, const StepOptions& options) {
   if (!program.hasRandomNodes()) return;
-  // splitmix64 of seed and step, so that neighbouring steps are unrelated.
-  std::uint64_t x = options.seed + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(options.step + 1);
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
-  generator.set_current_seed(x ^ (x >> 31));
+  generator.set_current_seed(stepSeed(options.seed, options.step));
 }
 
 }  // namespace spscope::exec

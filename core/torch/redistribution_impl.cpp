@@ -103,11 +103,13 @@ dist::CollectivePart partOf(const Redistribution& r, const Transfer& t) {
 
 namespace {
 
-/// out = sum over the ranks of what each has from its `begins` on, in rank order.
+/// out = sum over the ranks of what each has from its `begins` on, in rank order; of 16-bit types in float32, rounded once.
 at::Tensor sumInOrder(const std::vector<at::Tensor>& from, const ir::Dims& begins, std::int64_t count) {
-  at::Tensor sum = from[0].narrow(0, begins[0], count).clone();
+  const at::ScalarType type = from[0].scalar_type();
+  const bool half = type == at::kBFloat16 || type == at::kHalf;
+  at::Tensor sum = from[0].narrow(0, begins[0], count).to(half ? at::kFloat : type, /*non_blocking=*/false, /*copy=*/true);
   for (std::size_t r = 1; r < from.size(); ++r) sum.add_(from[r].narrow(0, begins[r], count));
-  return sum;
+  return half ? sum.to(type) : sum;
 }
 
 }  // namespace

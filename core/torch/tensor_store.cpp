@@ -183,4 +183,15 @@ TensorBag withAliases(const ir::Graph& graph, const TensorBag& bag) {
   return all;
 }
 
+TensorBag inTypeOf(const TensorBag& bag, const ir::Graph& graph) {
+  TensorBag out;
+  for (std::size_t i = 0; i < bag.size(); ++i) {
+    at::Tensor tensor = bag.impl().tensors[i];
+    for (const ir::Input& input : graph.inputs)
+      if (input.name == bag.impl().names[i]) tensor = tensor.to(toScalarType(graph.value(input.value).dtype));
+    out.impl().append(bag.impl().names[i], tensor);
+  }
+  return out;
+}
+
 }  // namespace spscope::exec

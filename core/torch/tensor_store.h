@@ -34,6 +34,9 @@ Result<TensorBag> loadState(const ir::Graph& graph, const io::WeightSource* sour
 /// Errors: weightless-buffer.
 Result<TensorBag> seedState(const ir::Graph& graph, std::uint64_t seed);
 
+/// `bag` with every tensor in the type that the graph's input of its name has; shared where it has it already.
+TensorBag inTypeOf(const TensorBag& bag, const ir::Graph& graph);
+
 // --- user inputs --------------------------------------------------------------------------------------------------
 
 /// The graph's user inputs out of `given`: names must match, shapes and kinds too (floating types are converted to the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/memory/saving_rules.h"
 
+#include "core/ir/rng_ops.h"
 #include "core/ir/sp_ops.h"
 
 namespace spscope::passes {
@@ -78,7 +79,8 @@ SavingReason whyNeverAgain(const ir::Node& node) {
   if (ir::isCollective(node.op)) return SavingReason::kCollective;
   if (node.must_save) return SavingReason::kUserSave;
   // An op that we know nothing of may have state or effects. Redistributions without traffic are only copies.
-  const bool known = node.op.str().rfind("aten.", 0) == 0 || node.op == ir::sp::kSlice || node.op == ir::sp::kVary;
+  const bool known = node.op.str().rfind("aten.", 0) == 0 || node.op == ir::sp::kSlice || node.op == ir::sp::kVary ||
+                     ir::rng::isRng(node.op);  // drawn by position: the same again
   return known ? SavingReason::kNone : SavingReason::kUnknownOp;
 }
 

@@ -19,19 +19,6 @@ Status checkLegal(const ir::Graph& graph, const PassContext& context) {
                                  [](const ir::Output& o) { return o.kind == ir::OutputKind::kLoss; });
   if (loss == graph.outputs.end())
     return makeError("no-loss", "the graph returns no scalar floating-point loss: there is nothing to differentiate");
-  if (context.settings.sp > 1)
-    for (ir::NodeId id : graph.order) {
-      const ir::Node& n = graph.node(id);
-      if (!ir::isRandom(n.op) || (ir::baseName(n.op).find("dropout") != std::string_view::npos &&
-                                  (ir::doubleArg(n, "p", 0.5) == 0.0 || !ir::boolArg(n, "train", true))))
-        continue;
-      Error e = makeError("random-op-sharded", n.op.str() + " draws from a sequential generator: its numbers on a shard would "
-                                                            "not be those of the unsharded run");
-      e.node = n.name;
-      if (n.location) e.source = n.location->source;
-      e.legal = "--sp 1, or an export with dropout p = 0";
-      return e;
-    }
   for (const auto& [name, dim] : context.settings.sequence_marks) {
     int rank = -1;
     for (const Input& input : graph.inputs)

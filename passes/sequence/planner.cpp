@@ -6,6 +6,7 @@
 
 #include "core/base/strings.h"
 #include "core/ir/attention.h"
+#include "core/ir/rng_ops.h"
 #include "core/ir/sp_ops.h"
 #include "passes/sequence/rules.h"
 
@@ -191,7 +192,7 @@ void Planner::propagateGradients(NodeId id) {
   ir::forEachUse(node(id), [&](const ir::Use& use) {
     needs = needs || (value(use.value).requires_grad && ir::isFloating(value(use.value).dtype));
   });
-  needs = needs && base != "detach" && base.find("_like") == std::string_view::npos && base.rfind("new_", 0) != 0;
+  needs = needs && base != "detach" && !ir::rng::isRng(node(id).op) && base.find("_like") == std::string_view::npos && base.rfind("new_", 0) != 0;
   for (ValueId out : node(id).outputs)
     if (out != kNone) graph_.value(out).requires_grad = needs && (ir::isFloating(value(out).dtype) || ir::isComplex(value(out).dtype));
 }

@@ -85,6 +85,13 @@ NoRule likeFactory(Planner& p, NodeId id) {
   return {};
 }
 
+/// Random numbers by position: on each rank those of its part.
+NoRule drawnLike(Planner& p, NodeId id) {
+  if (ir::useArg(p.node(id), "self") != kNone) return likeFactory(p, id);
+  p.setReplicated(id);
+  return {};
+}
+
 NoRule factory(Planner& p, NodeId id) {
   // Global values on every rank, never local ones: this is what keeps offsets right.
   p.setReplicated(id);
@@ -143,6 +150,7 @@ void addElementwiseRules(RuleTable& t) {
   t["dropout"] = t["native_dropout"] = dropout;
   t["copy"] = copyInto;
   for (std::string_view name : {"empty_like", "zeros_like", "ones_like", "full_like"}) t[name] = likeFactory;
+  t["keep_at"] = t["uniform_at"] = drawnLike;
   for (std::string_view name : {"arange", "full", "zeros", "ones", "scalar_tensor", "empty", "new_ones", "new_zeros",
                                 "new_empty", "new_full", "empty_permuted", "eye", "linspace", "lift_fresh_copy"})
     t[name] = factory;

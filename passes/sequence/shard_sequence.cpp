@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "core/base/strings.h"
+#include "core/ir/rng_ops.h"
 #include "core/ir/sp_ops.h"
 #include "passes/sequence/lower_redistribute.h"
 #include "passes/sequence/rules.h"
+#include "passes/training/index_random_ops.h"
 
 namespace spscope::passes {
 
@@ -50,6 +52,16 @@ int shardedPadSlot(const ir::Graph& graph, const ir::Node& node) {
   return slot + 1 < pads->size() && ((*pads)[slot] != 0 || (*pads)[slot + 1] != 0) ? static_cast<int>(slot) : -1;
 }
 
+/// Random numbers by position: which part of the whole value this rank holds; its operand has done its work.
+void placeDraw(ir::Node& node, const ir::Value& out) {
+  node.erase("self");
+  const DrawnPart part = drawnPart(out);
+  node.set("size", out.local);
+  node.set("whole", part.whole);
+  if (part.cut >= 0) node.set("cut", part.cut), node.set("blocks", out.placement.sizes);
+  if (part.batch >= 0) node.set("batch", part.batch);
+}
+
 /// Rewrites the arguments that name sizes or positions to those of this rank.
 bool localizeArguments(ir::Graph& graph, NodeId id) {
   ir::Node& node = graph.node(id);
@@ -67,6 +79,10 @@ bool localizeArguments(ir::Graph& graph, NodeId id) {
     if (graph.rank != 0) pads[static_cast<std::size_t>(slot)] = 0;
     if (graph.rank != graph.mesh.sizeOf("sp") - 1) pads[static_cast<std::size_t>(slot) + 1] = 0;
     node.set("pad", pads);
+    return true;
+  }
+  if (ir::rng::isRng(node.op)) {
+    placeDraw(node, out);
     return true;
   }
   if (out.local == out.shape) return false;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/training/lower_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 
 #include "core/base/strings.h"
 #include "passes/rewriter.h"
+#include "passes/training/attention_dropout.h"
 #include "passes/training/innermost.h"
 
 namespace spscope::passes {
@@ -323,6 +325,9 @@ void Lowering::lower(NodeId id) {
 }
 
 bool Lowering::run() {
+  std::int32_t next_checkpoint = 1;
+  for (NodeId id : rw_.program())
+    if (g_.node(id).location) next_checkpoint = std::max(next_checkpoint, g_.node(id).location->checkpoint + 1);
   for (NodeId id : rw_.program()) {
     rw_.visit(id);
     if (g_.node(id).op != kSdpa) {
@@ -330,6 +335,10 @@ bool Lowering::run() {
       continue;
     }
     at_ = id;
+    if (dropsOut(g_.node(id))) {
+      lowerWithDropout(g_, rw_, context_, id, &next_checkpoint);
+      continue;
+    }
     if (const std::string reason = obstacle(id); !reason.empty()) {
       const ir::Node& n = g_.node(id);
       context_.count("math");
@@ -367,22 +376,12 @@ Pass lowerAttentionPass() {
                 {"masks-converted", "bool masks made into masks of 0 and -inf, each once"},
                 {"head-size-padded", "attentions whose query and value differ in head size"},
                 {"heads-repeated", "attentions whose key and value heads were repeated"},
+                {"dropped-out", "attentions with dropout, as products over windows of rows"},
+                {"windows", "windows of those"},
                 {"made-contiguous", "operands copied because the kernel reads rows"}},
                ir::Form::kLocal,
                ir::Form::kLocal};
-  pass.checkLegal = [](const ir::Graph& graph, const PassContext&) -> Status {
-    for (NodeId id : graph.order) {
-      const ir::Node& n = graph.node(id);
-      if (n.op != kSdpa) continue;
-      if (const double p = ir::doubleArg(n, "dropout_p", 0); p > 0) {
-        Error error = makeError("attention-dropout", strf("attention drops out with probability %g", p));
-        error.node = "%" + n.name;
-        if (n.location) error.source = n.location->source;
-        return error;
-      }
-    }
-    return {};
-  };
+  pass.checkLegal = [](const ir::Graph&, const PassContext&) -> Status { return {}; };
   pass.run = [](ir::Graph& graph, const PassContext& context) -> Result<bool> { return Lowering(graph, context).run(); };
   return pass;
 }

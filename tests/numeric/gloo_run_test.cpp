@@ -96,6 +96,35 @@ TEST_P(Gloo, TenStepsGiveTheUnshardedLosses) {
   }
 }
 
+// Each step drops out others, and real ranks drop out what one rank does.
+TEST(GlooDropout, StepsDifferAndRanksAgree) {
+  std::vector<std::vector<session::StepLine>> steps;
+  for (const int sp : {1, 3}) {
+    const Case what = caseOf("gpt2_dropout_pos", sp);
+    DiagnosticSink diagnostics;
+    session::Request request;
+    request.diagnostics = &diagnostics;
+    session::RunRequest run;
+    run.open.path = what.path;
+    run.open.dtype = ir::DType::kF64;
+    run.settings.sp = sp;
+    run.data.inputs = what.inputs;
+    run.data.seed = 3;
+    run.steps = 4;
+    run.lr = 0.0;
+    run.timeout_seconds = 60;
+    run.program = SPSCOPE_PROGRAM;
+    const auto outcome = session::run(run, request);
+    ASSERT_TRUE(outcome) << outcome.error().format();
+    ASSERT_EQ(outcome->steps.size(), 4u);
+    steps.push_back(outcome->steps);
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(steps[0][i].loss, steps[1][i].loss, 1e-12);
+    for (std::size_t j = 0; j < i; ++j) EXPECT_GT(std::abs(steps[0][i].loss - steps[0][j].loss), 1e-6);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Real, Gloo,
                          testing::Combine(testing::Values("llama_causal_gqa_pos", "gpt2_pos", "nanogpt"), testing::Values(2, 3, 4)),
                          nameWithRanks);

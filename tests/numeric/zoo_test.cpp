@@ -15,7 +15,6 @@ using testing::Contains;
 
 /// Models that are refused, and why.
 const std::map<std::string, std::string> kRefused{
-    {"gpt2_dropout_pos", "random-op-sharded"},  // live dropout: a shard would draw other numbers
     {"mixtral_grouped_pos", "op-unknown"},      // the grouped matmul is a Python op of transformers
 };
 
@@ -31,7 +30,7 @@ TEST_P(Zoo, GivesTheReference) {
   const Json ref = reference(model());
   const bool has_f64 = hasReference(ref);
   Case what = caseOf(model(), ranks());
-  if (!has_f64) what.dtype.reset();  // bfloat16 weights and autocast: as they are
+  if (!has_f64 && ref.contains("grads")) what.dtype.reset();  // bfloat16 weights and autocast: as they are
   const auto verified = verify(what);
   if (const auto refused = kRefused.find(model()); refused != kRefused.end()) {
     ASSERT_FALSE(verified);
@@ -53,6 +52,7 @@ TEST_P(Zoo, GivesTheReference) {
   EXPECT_EQ(figures.recomputed_collectives, 0);
   EXPECT_EQ(figures.recomputed_attention, 0);
 
+  if (!ref.contains("grads")) return;  // live dropout: PyTorch draws other numbers
   const Distance far = distance(verified->outcome.loss, verified->gradients, ref, has_f64 ? "f64" : "f32");
   EXPECT_GT(far.gradients, 0);
   // bfloat16: partial sums of the ranks are rounded (measured: up to 1e-2 of a gradient's norm).

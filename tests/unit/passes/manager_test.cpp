@@ -121,9 +121,9 @@ TEST_F(Manager, StopsAtABrokenGraphAndWritesAReproducer) {
 TEST_F(Manager, TurnsRefusalsFormsAndExceptionsIntoErrors) {
   options_.reproducer_dir = ::testing::TempDir();
   Pass refusing = joint("refusing", [](ir::Graph&, const PassContext&) -> Result<bool> { std::abort(); });
-  refusing.checkLegal = [](const ir::Graph&, const PassContext&) -> Status { return makeError("attention-dropout", "no"); };
+  refusing.checkLegal = [](const ir::Graph&, const PassContext&) -> Status { return makeError("random-op-sharded", "no"); };
   const PipelineResult refused = runPipeline(graph_, {refusing}, context_, options_);
-  EXPECT_EQ(refused.failure->code, "attention-dropout");
+  EXPECT_EQ(refused.failure->code, "random-op-sharded");
   EXPECT_TRUE(refused.reproducer.empty()) << "a refusal is no fault";
   Pass wrong_form = joint("wrong-form", [](ir::Graph&, const PassContext&) -> Result<bool> { std::abort(); });
   wrong_form.info.needs = ir::Form::kGlobal;
