@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/ir/layout.h"
+#include "core/torch/own_ops.h"
 
 namespace spscope::exec {
 namespace {
@@ -33,6 +34,10 @@ class Workspace {
     const std::string_view base = ir::baseName(node_.op);
     if (base == "_scaled_dot_product_flash_attention_for_cpu") return flashForward();
     if (base == "_scaled_dot_product_flash_attention_for_cpu_backward") return flashBackward();
+    if (base == "_scaled_dot_product_attention_for_cpu") return ruleAttention(false);
+    if (base == "_scaled_dot_product_attention_for_cpu_backward") return ruleAttention(true);
+    if (base == "tiled_cross_entropy") return tiledLoss(false);
+    if (base == "tiled_cross_entropy_backward") return tiledLoss(true);
     if (base == "mm" || base == "addmm" || base == "bmm" || base == "baddbmm") return product(base);
     if (base == "native_layer_norm") return copyOf("input");
     if (base == "native_layer_norm_backward") return layerNormBackward();
@@ -101,6 +106,33 @@ class Workspace {
     if (!ir::isContiguous(sizes, strides)) total += grad.bytes();
     if (reduced(q.value->dtype))  // blocked copies in the product of the attention matrix with a [S, D] operand
       total += threads_ * threads_ * rows * (640 + 4 * std::min<int64_t>(q.value->local[3], 64));
+    return total;
+  }
+
+  /// Kernels of our own (masked_attention.cpp): a block of queries by a run of keys, a block of the mask, and the
+  /// gradients of keys and values of that run; of all of them in float32 where they are shorter.
+  int64_t ruleAttention(bool backward) const {
+    const Operand q = operand("query"), k = operand("key"), v = operand("value");
+    if (!q || !k || !v || q.value->local.size() != 4) return 0;
+    const ir::Dims &ql = q.value->local, &kl = k.value->local, &vl = v.value->local;
+    const DType type = q.value->dtype;
+    const int64_t element = ir::sizeOf(type), wide = accumulated(type), run = std::min(kKeyRun, kl[2]), block = std::min(kMaskStep, ql[2]);
+    const int64_t rows = rowBlock(block), keys = std::min<int64_t>(512, run);
+    int64_t total = threads_ * (backward ? 2 : 1) * (rows * keys * (wide + (reduced(type) ? 2 : 0)) + rows * (ql[3] + 2) * wide);
+    total += std::min(kMaskBlock, block * kl[2]) * (element + 3) + (ql[2] + kl[2]) * 8;  // the mask as numbers and as bools; the vectors
+    total += ql[0] * ql[1] * block * (ql[3] + vl[3]) * 2 * wide;                          // results that are joined
+    if (backward) total += kl[0] * kl[1] * run * (kl[3] + vl[3]) * element + (reduced(type) ? (k.elements() + v.elements()) * 4 : 0);
+    return total;
+  }
+
+  /// A block of logits, its log-softmax (backward: the gradient, in two types), and the weight's gradient in float32.
+  int64_t tiledLoss(bool backward) const {
+    const Operand x = operand("self"), w = operand("weight");
+    if (!x || !w || x.value->local.size() != 2 || w.value->local.size() != 2) return 0;
+    const int64_t logits = std::min(ir::intArg(node_, "rows", 1), x.value->local[0]) * w.value->local[0];
+    const int64_t wide = accumulated(w.value->dtype), element = ir::sizeOf(w.value->dtype);
+    int64_t total = logits * (element + 2 * wide);
+    if (backward && reduced(w.value->dtype)) total += w.elements() * (wide + element);
     return total;
   }
 
