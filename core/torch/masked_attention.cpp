@@ -85,13 +85,12 @@ class Rule {
   /// The runs of keys that queries of the block see, in order.
   std::vector<Run> runs(Range queries, int64_t keys) const {
     std::vector<Run> out;
-    const int64_t most_masked = std::max(kMaskStep, kMaskBlock / std::max<int64_t>(1, queries.size()) / kMaskStep * kMaskStep);
     for (int64_t begin = 0; begin < keys; begin += kMaskStep) {
       const Range step{begin, std::min(keys, begin + kMaskStep)};
       const Seen seen = look(queries, step);
       if (seen == Seen::kNone) continue;
       const bool masked = seen == Seen::kSome;
-      if (!out.empty() && out.back().end == begin && out.back().masked == masked && step.end - out.back().begin <= (masked ? most_masked : kKeyRun))
+      if (!masked && !out.empty() && out.back().end == begin && !out.back().masked && step.end - out.back().begin <= kKeyRun)
         out.back().end = step.end;
       else
         out.push_back({step, masked});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention whose mask is a rule, on the CPU: libtorch's flash kernel over blocks of queries and runs of keys.
 //
-// For each block of queries the keys fall into runs that all of them see (no mask is made), that some see (a mask of at
-// most kMaskBlock elements is made from the vectors), and that none sees (skipped: documents and windows save the time,
+// For each block of queries the keys fall into runs that all of them see (no mask is made), that some see (a mask of
+// kMaskStep x kMaskStep elements is made from the vectors), and that none sees (skipped: documents and windows save the time,
 // too). Smallest and largest number of each block decide that, so no S x S elements are ever looked at one by one where
 // whole blocks agree. Results of several runs are joined by their log-sum-exp. A query that sees no key gives zeros.
 #pragma once

@@ -11,9 +11,8 @@ namespace spscope::exec {
 /// Registers the library, once per process. Any thread.
 void registerOwnOps();
 
-/// Elements that one block of a mask has at most: 1 MiB in float32.
-inline constexpr std::int64_t kMaskBlock = 256 * 1024;
-/// Queries, and keys, that are looked at together: seen by all, by none, or by some.
+/// Queries, and keys, that are looked at together: seen by all, by none, or by some. A block of a mask has so many rows and
+/// columns: 256 KiB in float32.
 inline constexpr std::int64_t kMaskStep = 256;
 /// Keys of one call of the kernel, at most.
 inline constexpr std::int64_t kKeyRun = 4096;

@@ -109,19 +109,40 @@ class Workspace {
     return total;
   }
 
-  /// Kernels of our own (masked_attention.cpp): a block of queries by a run of keys, a block of the mask, and the
-  /// gradients of keys and values of that run; of all of them in float32 where they are shorter.
+  /// Our own kernel (masked_attention.cpp): a block of queries by a run of keys, by libtorch's kernel. The block of the mask,
+  /// results that wait to be joined, gradients of the run's keys and values; of all keys in float32 where they are shorter.
   int64_t ruleAttention(bool backward) const {
     const Operand q = operand("query"), k = operand("key"), v = operand("value");
-    if (!q || !k || !v || q.value->local.size() != 4) return 0;
+    if (!q || !k || !v || q.value->local.size() != 4 || q.elements() == 0) return 0;
     const ir::Dims &ql = q.value->local, &kl = k.value->local, &vl = v.value->local;
     const DType type = q.value->dtype;
-    const int64_t element = ir::sizeOf(type), wide = accumulated(type), run = std::min(kKeyRun, kl[2]), block = std::min(kMaskStep, ql[2]);
+    const int64_t element = ir::sizeOf(type), wide = accumulated(type), block = std::min(kMaskStep, ql[2]);
+    const bool blocks = ql[2] > kMaskStep || kl[2] > kMaskStep;
+    const int64_t run = std::min(kKeyRun, std::max(std::min(kMaskStep, kl[2]), kl[2] - kMaskStep));
+    int64_t batch = 1, vectors = 0;
+    bool same = true;  // one rule for all sequences
+    for (const Symbol name : {Symbol("query_rows"), Symbol("key_columns")})
+      if (const ir::Attribute* given = node_.find(name))
+        if (const auto* list = std::get_if<ir::UseList>(given))
+          for (const ir::Use& use : *list) {
+            const ir::Value& x = graph_.value(use.value);
+            same = same && x.local[0] == 1;
+            if (x.dtype != DType::kI64) vectors += ir::numel(x.local) / std::max<int64_t>(1, x.local[0]) * 8;
+          }
+    if (same) batch = ql[0];
     const int64_t rows = rowBlock(block), keys = std::min<int64_t>(512, run);
-    int64_t total = threads_ * (backward ? 2 : 1) * (rows * keys * (wide + (reduced(type) ? 2 : 0)) + rows * (ql[3] + 2) * wide);
-    total += std::min(kMaskBlock, block * kl[2]) * (element + 3) + (ql[2] + kl[2]) * 8;  // the mask as numbers and as bools; the vectors
-    total += ql[0] * ql[1] * block * (ql[3] + vl[3]) * 2 * wide;                          // results that are joined
-    if (backward) total += kl[0] * kl[1] * run * (kl[3] + vl[3]) * element + (reduced(type) ? (k.elements() + v.elements()) * 4 : 0);
+    const int64_t mask = block * std::min(kMaskStep, kl[2]) * element;
+    const int64_t results = batch * ql[1] * block * (backward ? ql[3] : vl[3]);
+    int64_t kernel = threads_ * (backward ? 2 * rows * keys : rows * keys + 2 * rows + rows * vl[3]) * wide;
+    if (reduced(type)) kernel += threads_ * (backward ? 2 : 1) * rows * keys * 2;
+    if (!backward) {
+      const int64_t joined = results * wide + 2 * batch * ql[1] * block * wide;
+      return vectors + std::max(mask + kernel + results * element + (blocks ? joined : 0), (blocks ? 4 : 1) * joined);
+    }
+    const int64_t share = batch * kl[1] * run * (kl[3] + vl[3]) * element;
+    int64_t total = vectors + mask + kernel + share + results * element + (blocks ? results * wide : 0) + batch * ql[1] * block * wide;
+    if (batch > 1 && blocks) total += results * element;  // the gradient's rows, together
+    if (reduced(type)) total += (k.elements() + v.elements()) * 4;
     return total;
   }
 

@@ -6,10 +6,12 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "core/ir/mask_rule.h"
+#include "core/torch/dtype_convert.h"
 #include "core/torch/masked_attention.h"
 #include "core/torch/memory.h"
 #include "core/torch/own_ops.h"
 #include "core/torch/tiled_loss.h"
+#include "core/torch/workspace.h"
 
 namespace spscope::exec {
 namespace {
@@ -114,6 +116,51 @@ TEST(MaskedAttention, NeverHoldsMoreOfTheMaskThanABlock) {
   }
   // Results and gradients take 1.3 MiB, the matrix would take 256 (float32) or 64 (bool).
   EXPECT_LT(peak, std::int64_t{6} << 20);
+}
+
+TEST(MaskedAttention, ScratchIsPredicted) {
+  installCountingAllocator();
+  at::set_num_threads(1);
+  struct Shape {
+    std::int64_t batch, heads, kv_heads, tokens, head;
+    bool per_sequence;
+    at::ScalarType type;
+  };
+  for (const Shape& s : {Shape{2, 2, 1, 512, 8, false, at::kFloat}, Shape{2, 4, 2, 512, 16, true, at::kFloat}, Shape{1, 2, 2, 2048, 64, false, at::kDouble},
+                         Shape{2, 2, 2, 128, 8, true, at::kFloat}, Shape{1, 4, 2, 1024, 32, false, at::kBFloat16}}) {
+    ir::Graph graph;
+    const auto value = [&](const ir::Dims& shape, ir::DType type) {
+      const ir::ValueId v = graph.addValue("v" + std::to_string(graph.valueCount()), type, shape);
+      return ir::Use{v};
+    };
+    const ir::DType type = toDType(s.type);
+    const std::int64_t several = s.per_sequence ? s.batch : 1;
+    const ir::Use q = value({s.batch, s.heads, s.tokens, s.head}, type), k = value({s.batch, s.kv_heads, s.tokens, s.head}, type);
+    const ir::UseList rows{value({several, 1, s.tokens, 1}, ir::DType::kI64)}, columns{value({several, 1, 1, s.tokens}, ir::DType::kI64)};
+    const Tensor tq = at::randn({s.batch, s.tokens, s.heads, s.head}).to(s.type).transpose(1, 2), tk = at::randn({s.batch, s.tokens, s.kv_heads, s.head}).to(s.type).transpose(1, 2);
+    const Tensor p = at::arange(s.tokens).expand({several, -1}).contiguous(), r = p.view({several, 1, s.tokens, 1}), c = p.view({several, 1, 1, s.tokens});
+    const ir::Dims rule = ir::encodeMask({{0, MaskTerm::kGreaterEqual, 0, 0, 0}});
+    const auto [out, sums] = maskedAttention(tq, tk, tk, {r}, {c}, rule, 0.3);  // also: what kernels allocate once
+    for (const bool backward : {false, true}) {
+      const ir::NodeId id = graph.addNode(backward ? "spscope._scaled_dot_product_attention_for_cpu_backward.default" : "spscope._scaled_dot_product_attention_for_cpu.default", "n");
+      graph.addOutput(id, type, {s.batch, s.heads, s.tokens, s.head});
+      ir::Node& n = graph.node(id);
+      n.set("query", q), n.set("key", k), n.set("value", k), n.set("query_rows", rows), n.set("key_columns", columns), n.set("mask_rule", rule);
+      MemoryMeter meter;
+      const MeterScope counting(meter);
+      meter.reset();
+      std::int64_t results = 0;
+      if (backward) {
+        const auto [dq, dk, dv] = maskedAttentionBackward(out, tq, tk, tk, out, sums, {r}, {c}, rule, 0.3);
+        results = static_cast<std::int64_t>(dq.nbytes() + dk.nbytes() + dv.nbytes());
+      } else {
+        const auto [a, b] = maskedAttention(tq, tk, tk, {r}, {c}, rule, 0.3);
+        results = static_cast<std::int64_t>(a.nbytes() + b.nbytes());
+      }
+      const double measured = static_cast<double>(meter.peak() - results), predicted = static_cast<double>(workspaceBytes(graph, graph.node(id), 1));
+      EXPECT_NEAR(predicted / measured, 1.0, 0.15) << s.tokens << " tokens, " << at::toString(s.type) << (backward ? ", backward" : "") << ": " << predicted << " of " << measured;
+    }
+  }
 }
 
 TEST(MaskedAttention, DamagedRulesAreRefused) {
