@@ -83,6 +83,8 @@ void CompileFlags::declare(CLI::App& command) {
   command.add_option("--communication", communication, "overlap: fused and behind compute; fused: together, but waited for at once; plain: one by one")
       ->check(CLI::IsMember({"overlap", "fused", "plain"}))->capture_default_str()->type_name("overlap|fused|plain");
   command.add_option("--bucket", bucket_mib, "gradients that are summed together, at most, in MiB")->check(numberFrom(0.0, 1e6))->capture_default_str()->type_name("MIB");
+  command.add_flag("--tile-loss", tile_loss, "head and cross entropy a block of tokens at a time: the logits never exist whole");
+  command.add_flag("--whole-masks", whole_masks, "leave attention masks as the file has them: S x S elements");
   command.add_option("--threads", threads, "threads per rank (default: cores / ranks)")->check(CLI::Range(1, 4096))->type_name("N");
 }
 
@@ -94,6 +96,8 @@ Result<passes::Settings> CompileFlags::settings(const ModelFlags& model) const {
   out.save = save;
   out.optimizer = optimizer;
   out.communication = communication;
+  out.tile_loss = tile_loss;
+  out.read_masks = !whole_masks;
   out.bucket_bytes = static_cast<std::int64_t>(bucket_mib * 1024 * 1024);
   out.seq = model.seq;
   out.batch = model.batch;

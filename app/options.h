@@ -33,6 +33,7 @@ struct CompileFlags {
   int sp = 2, dp = 1, threads = 0;
   std::string device = "cpu", save = "sac", optimizer = "adamw", communication = "overlap";
   double bucket_mib = 25;
+  bool tile_loss = false, whole_masks = false;
 
   void declare(CLI::App& command);
   Result<passes::Settings> settings(const ModelFlags& model) const;

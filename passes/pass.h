@@ -33,6 +33,9 @@ struct Settings {
   std::string optimizer = "adamw"; ///< for the memory classes: adamw keeps two moments, sgd none
   /// User marks "NAME:DIM" for what is cut; empty: the default inputs.
   std::vector<std::pair<std::string, int>> sequence_marks;
+  bool read_masks = true;      ///< attention masks become what they say (recognise-masks)
+  bool tile_loss = false;      ///< head and cross entropy a block of rows at a time (tile-loss)
+  std::int64_t tile_bytes = std::int64_t{128} << 20;  ///< of a block of logits, in the widest of its types
   std::int64_t seq = 0;        ///< 0: the file's
   std::int64_t batch = 0;      ///< 0: the file's
 };

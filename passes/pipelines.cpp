@@ -14,7 +14,9 @@
 #include "passes/sequence/insert_all_to_all.h"
 #include "passes/sequence/parallelize_loss.h"
 #include "passes/sequence/plan_sequence.h"
+#include "passes/sequence/recognise_masks.h"
 #include "passes/sequence/shard_sequence.h"
+#include "passes/sequence/tile_loss.h"
 #include "passes/training/build_joint.h"
 #include "passes/training/functionalize.h"
 #include "passes/training/index_random_ops.h"
@@ -23,10 +25,10 @@
 
 namespace spscope::passes {
 
-std::vector<Pass> planningPasses() { return {functionalizePass(), indexRandomOpsPass(), planSequencePass()}; }
+std::vector<Pass> planningPasses() { return {functionalizePass(), indexRandomOpsPass(), recogniseMasksPass(), planSequencePass()}; }
 
 std::vector<Pass> programPasses() {
-  return {shardSequencePass(), insertAllToAllPass(), parallelizeLossPass(), lowerAttentionPass(),  buildJointPass(),
+  return {shardSequencePass(), insertAllToAllPass(), parallelizeLossPass(), tileLossPass(), lowerAttentionPass(), buildJointPass(),
           simplifyJointPass(), syncGradientsPass(),  chooseSaved(),         schedule(),            fuseCollectivesPass(),
           overlapCollectivesPass()};
 }
@@ -40,6 +42,8 @@ std::string planHashOf(const ir::Graph& planned, const Settings& s) {
   for (const auto& [name, dim] : s.sequence_marks) h.text(name), h.number(dim);
   if (s.flops_per_ns != 0 || s.bytes_per_ns != 0) h.text(formatDouble(s.flops_per_ns)), h.text(formatDouble(s.bytes_per_ns));
   h.text(s.device), h.text(s.save), h.text(s.optimizer), h.text(s.communication), h.number(s.bucket_bytes);
+  if (!s.read_masks) h.text("whole masks");
+  if (s.tile_loss) h.text("tiled loss"), h.number(s.tile_bytes);
   return h.hex();
 }
 

@@ -10,9 +10,9 @@
 
 namespace spscope::passes {
 
-/// functionalize, index-random-ops, plan-sequence: the same for all ranks.
+/// functionalize, index-random-ops, recognise-masks, plan-sequence: the same for all ranks.
 std::vector<Pass> planningPasses();
-/// shard-sequence, insert-all-to-all, parallelize-loss, lower-attention, build-joint, sync-gradients, choose-saved,
+/// shard-sequence, insert-all-to-all, parallelize-loss, tile-loss, lower-attention, build-joint, sync-gradients, choose-saved,
 /// schedule: once per class of local shapes.
 std::vector<Pass> programPasses();
 

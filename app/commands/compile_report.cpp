@@ -12,6 +12,31 @@ double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 std::string count(std::int64_t n) { return std::to_string(n); }
 
+const passes::StageRecord* stageOf(const session::CompileOutcome& outcome, std::string_view name) {
+  for (const passes::StageRecord& s : outcome.compiled.stages)
+    if (s.name == name) return &s;
+  return nullptr;
+}
+
+std::int64_t statistic(const passes::StageRecord& stage, const std::string& name) {
+  const auto it = stage.statistics.find(name);
+  return it == stage.statistics.end() ? 0 : it->second;
+}
+
+/// What became of attention masks and of the logits.
+void addMasksAndLoss(Page& page, const session::CompileOutcome& outcome, const passes::Settings& settings) {
+  if (const passes::StageRecord* masks = stageOf(outcome, "recognise-masks")) {
+    const std::int64_t read = statistic(*masks, "recognised"), kept = statistic(*masks, "kept");
+    if (read > 0) page.line(strf("masks of %lld attentions are read, none of their S x S elements is made:", static_cast<long long>(read)));
+    if (kept > 0) page.line(strf("masks of %lld attentions stay whole on every rank:", static_cast<long long>(kept)));
+    for (const Diagnostic& d : masks->diagnostics) page.line("  " + d.node + " " + d.source + ": " + d.message);
+  }
+  if (const passes::StageRecord* tiled = stageOf(outcome, "tile-loss"); tiled && settings.tile_loss)
+    page.line(strf("tiled loss: %lld of %lld; logits of %s on a rank exist at most %s at a time", static_cast<long long>(statistic(*tiled, "tiled")),
+                   static_cast<long long>(statistic(*tiled, "tiled") + statistic(*tiled, "untiled")), formatBytes(statistic(*tiled, "logit_bytes")).c_str(),
+                   formatBytes(std::min(settings.tile_bytes, statistic(*tiled, "logit_bytes"))).c_str()));
+}
+
 }  // namespace
 
 int shownProgram(const session::CompileOutcome& outcome) {
@@ -49,6 +74,11 @@ void addCompileJson(Json& json, const session::CompileOutcome& outcome) {
   json["gathers"] = Json::array();
   for (const auto& g : f.gathers)
     json["gathers"].push_back({{"node", plainNode(g.node)}, {"source", g.source}, {"reason", g.reason}});
+  if (const passes::StageRecord* masks = stageOf(outcome, "recognise-masks")) {
+    json["masks"] = {{"recognised", statistic(*masks, "recognised")}, {"kept", statistic(*masks, "kept")}, {"notes", Json::array()}};
+    for (const Diagnostic& d : masks->diagnostics)
+      json["masks"]["notes"].push_back({{"node", plainNode(d.node)}, {"source", d.source}, {"code", d.code}, {"message", d.message}});
+  }
   json["saved"] = {{"tensors", f.saved_tensors}, {"bytes", f.saved_bytes}};
   json["recomputed"] = {{"nodes", f.recomputed_nodes},
                         {"views", f.recomputed_views},
@@ -91,6 +121,7 @@ void addCompilePage(Page& page, const session::CompileOutcome& outcome, const pa
                     s.comm_bytes ? formatBytes(s.comm_bytes) : "-", s.peak_bytes ? formatBytes(s.peak_bytes) : "-"});
   page.table(std::move(rows));
   page.line("plan " + outcome.compiled.plan_hash);
+  addMasksAndLoss(page, outcome, settings);
 
   page.heading("Communication in one step");
   if (f.collectives.empty()) page.line("none");

@@ -159,6 +159,10 @@ class Reader {
     // A new row of elements has no other order.
     const bool row = shape.size() < 2 && value.storage == kNone;
     if (base == "_scaled_dot_product_flash_attention_for_cpu") return ofAttention(value, node, depth);
+    if (base == "_scaled_dot_product_attention_for_cpu" && value.output_index != 0) return {{shape[1] * shape[2], 1, shape[1]}, true};
+    if (base == "_scaled_dot_product_attention_for_cpu" || base == "_scaled_dot_product_attention_for_cpu_backward")
+      return {{shape[1] * shape[2] * shape[3], shape[3], shape[1] * shape[3], 1}, true};
+    if (base == "tiled_cross_entropy" || base == "tiled_cross_entropy_backward") return {contiguousStrides(shape), true};
     if (base == "_scaled_dot_product_flash_attention_for_cpu_backward")
       return {{shape[1] * shape[2] * shape[3], shape[3], shape[1] * shape[3], 1}, true};
     if (kCopies.contains(base)) {

@@ -43,7 +43,8 @@ dist::Message toMessage(const RunRequest& w) {
       {"sp", std::to_string(w.settings.sp)}, {"dp", std::to_string(w.settings.dp)}, {"device", w.settings.device},
       {"save", w.settings.save}, {"communication", w.settings.communication},
       {"bucket", std::to_string(w.settings.bucket_bytes)}, {"threads", std::to_string(w.settings.threads)}, {"optimizer", w.settings.optimizer},
-      {"marks", marksText(w.settings.sequence_marks)}, {"settings_seq", std::to_string(w.settings.seq)},
+      {"tile_loss", w.settings.tile_loss ? "1" : ""}, {"whole_masks", w.settings.read_masks ? "" : "1"},
+      {"tile_bytes", std::to_string(w.settings.tile_bytes)}, {"marks", marksText(w.settings.sequence_marks)}, {"settings_seq", std::to_string(w.settings.seq)},
       {"settings_batch", std::to_string(w.settings.batch)},
       {"inputs", join(w.data.inputs, "\n")}, {"seed", std::to_string(w.data.seed)},
       {"seed_weights", w.data.seed_weights ? std::to_string(*w.data.seed_weights) : ""},
@@ -74,6 +75,9 @@ Result<RunRequest> runRequestFrom(const std::string& text) {
   w.settings.bucket_bytes = toInt(m.at("bucket"));
   w.settings.threads = static_cast<int>(toInt(m.at("threads")));
   w.settings.optimizer = m.at("optimizer");
+  w.settings.tile_loss = m.at("tile_loss") == "1";
+  w.settings.read_masks = m.at("whole_masks").empty();
+  w.settings.tile_bytes = toInt(m.at("tile_bytes"));
   w.settings.sequence_marks = marksFrom(m.at("marks"));
   w.settings.seq = toInt(m.at("settings_seq"));
   w.settings.batch = toInt(m.at("settings_batch"));

@@ -18,6 +18,8 @@ Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings
   compile_request.settings.sp = 1;
   compile_request.settings.dp = 1;
   compile_request.settings.save = "all";
+  compile_request.settings.read_masks = false;  // what these passes read into the graph is put to the proof, too
+  compile_request.settings.tile_loss = false;
   compile_request.keep_graphs = false;
   DiagnosticSink quiet;  // the sharded compilation says the same and more
   Request inner = request;

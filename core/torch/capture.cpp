@@ -15,6 +15,7 @@
 #include "core/torch/dtype_convert.h"
 #include "core/torch/meta_kernels.h"
 #include "core/torch/op_call.h"
+#include "core/torch/own_ops.h"
 #include "core/torch/recorder.h"
 #include "core/torch/rng_ops.h"
 #include "core/torch/sp_ops.h"
@@ -213,6 +214,7 @@ class TorchServices final : public ir::OpServices {
 Result<ir::Graph> captureJoint(const ir::Graph& forward, const CancelToken& cancel) {
   registerSpOps();
   registerRngOps();
+  registerOwnOps();
   registerMetaKernels();
   registerCaptureFallback();
   return Capture(forward, cancel).run();

@@ -7,6 +7,7 @@
 #include "core/base/strings.h"
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
+#include "core/torch/own_ops.h"
 #include "core/torch/rng_ops.h"
 
 namespace spscope::exec {
@@ -67,6 +68,7 @@ bool Program::hasRandomNodes() const { return impl_->random; }
 
 Result<std::shared_ptr<const Program>> Program::prepare(std::shared_ptr<const ir::Graph> graph,
                                                         const ProgramOptions& options) {
+  registerOwnOps();
   if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
     return makeError("program-invalid", strf("rank %d of %d", options.rank, options.ranks));
   if (graph->form == ir::Form::kPlanned)

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/ir/layout.h"
+#include "core/torch/own_ops.h"
 
 namespace spscope::exec {
 namespace {
@@ -33,6 +34,10 @@ class Workspace {
     const std::string_view base = ir::baseName(node_.op);
     if (base == "_scaled_dot_product_flash_attention_for_cpu") return flashForward();
     if (base == "_scaled_dot_product_flash_attention_for_cpu_backward") return flashBackward();
+    if (base == "_scaled_dot_product_attention_for_cpu") return ruleAttention(false);
+    if (base == "_scaled_dot_product_attention_for_cpu_backward") return ruleAttention(true);
+    if (base == "tiled_cross_entropy") return tiledLoss(false);
+    if (base == "tiled_cross_entropy_backward") return tiledLoss(true);
     if (base == "mm" || base == "addmm" || base == "bmm" || base == "baddbmm") return product(base);
     if (base == "native_layer_norm") return copyOf("input");
     if (base == "native_layer_norm_backward") return layerNormBackward();
@@ -101,6 +106,54 @@ class Workspace {
     if (!ir::isContiguous(sizes, strides)) total += grad.bytes();
     if (reduced(q.value->dtype))  // blocked copies in the product of the attention matrix with a [S, D] operand
       total += threads_ * threads_ * rows * (640 + 4 * std::min<int64_t>(q.value->local[3], 64));
+    return total;
+  }
+
+  /// Our own kernel (masked_attention.cpp): a block of queries by a run of keys, by libtorch's kernel. The block of the mask,
+  /// results that wait to be joined, gradients of the run's keys and values; of all keys in float32 where they are shorter.
+  int64_t ruleAttention(bool backward) const {
+    const Operand q = operand("query"), k = operand("key"), v = operand("value");
+    if (!q || !k || !v || q.value->local.size() != 4 || q.elements() == 0) return 0;
+    const ir::Dims &ql = q.value->local, &kl = k.value->local, &vl = v.value->local;
+    const DType type = q.value->dtype;
+    const int64_t element = ir::sizeOf(type), wide = accumulated(type), block = std::min(kMaskStep, ql[2]);
+    const bool blocks = ql[2] > kMaskStep || kl[2] > kMaskStep;
+    const int64_t run = std::min(kKeyRun, std::max(std::min(kMaskStep, kl[2]), kl[2] - kMaskStep));
+    int64_t batch = 1, vectors = 0;
+    bool same = true;  // one rule for all sequences
+    for (const Symbol name : {Symbol("query_rows"), Symbol("key_columns")})
+      if (const ir::Attribute* given = node_.find(name))
+        if (const auto* list = std::get_if<ir::UseList>(given))
+          for (const ir::Use& use : *list) {
+            const ir::Value& x = graph_.value(use.value);
+            same = same && x.local[0] == 1;
+            if (x.dtype != DType::kI64) vectors += ir::numel(x.local) / std::max<int64_t>(1, x.local[0]) * 8;
+          }
+    if (same) batch = ql[0];
+    const int64_t rows = rowBlock(block), keys = std::min<int64_t>(512, run);
+    const int64_t mask = block * std::min(kMaskStep, kl[2]) * element;
+    const int64_t results = batch * ql[1] * block * (backward ? ql[3] : vl[3]);
+    int64_t kernel = threads_ * (backward ? 2 * rows * keys : rows * keys + 2 * rows + rows * vl[3]) * wide;
+    if (reduced(type)) kernel += threads_ * (backward ? 2 : 1) * rows * keys * 2;
+    if (!backward) {
+      const int64_t joined = results * wide + 2 * batch * ql[1] * block * wide;
+      return vectors + std::max(mask + kernel + results * element + (blocks ? joined : 0), (blocks ? 4 : 1) * joined);
+    }
+    const int64_t share = batch * kl[1] * run * (kl[3] + vl[3]) * element;
+    int64_t total = vectors + mask + kernel + share + results * element + (blocks ? results * wide : 0) + batch * ql[1] * block * wide;
+    if (batch > 1 && blocks) total += results * element;  // the gradient's rows, together
+    if (reduced(type)) total += (k.elements() + v.elements()) * 4;
+    return total;
+  }
+
+  /// A block of logits, its log-softmax (backward: the gradient, in two types), and the weight's gradient in float32.
+  int64_t tiledLoss(bool backward) const {
+    const Operand x = operand("self"), w = operand("weight");
+    if (!x || !w || x.value->local.size() != 2 || w.value->local.size() != 2) return 0;
+    const int64_t logits = std::min(ir::intArg(node_, "rows", 1), x.value->local[0]) * w.value->local[0];
+    const int64_t wide = accumulated(w.value->dtype), element = ir::sizeOf(w.value->dtype);
+    int64_t total = logits * (element + 2 * wide);
+    if (backward && reduced(w.value->dtype)) total += w.elements() * (wide + element);
     return total;
   }
 

@@ -78,6 +78,12 @@ OpCost costOf(const ir::Graph& graph, const ir::Node& node, const DeviceRates& r
     if (query && key && key->size() >= 2) cost.flops = 4 * ir::numel(*query) * (*key)[key->size() - 2];
     if (ir::baseName(node.op).find("backward") != std::string_view::npos) cost.flops = cost.flops * 5 / 2;
   }
+  // The logits are made in both directions, and the backward has two products of their size besides.
+  if (const std::string_view base = ir::baseName(node.op); base.starts_with("tiled_cross_entropy")) {
+    const Dims* rows = shapeArg(graph, node, kSelf);
+    const Dims* weight = shapeArg(graph, node, Symbol("weight"));
+    if (rows && weight && weight->size() == 2) cost.flops = 2 * ir::numel(*rows) * (*weight)[0] * (base == "tiled_cross_entropy" ? 1 : 3);
+  }
   const double ns = static_cast<double>(cost.flops) / rates.flops_per_ns + static_cast<double>(cost.bytes) / rates.bytes_per_ns;
   cost.ns = std::max<std::int64_t>(1, static_cast<std::int64_t>(ns));
   return cost;

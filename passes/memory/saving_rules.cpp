@@ -79,7 +79,7 @@ SavingReason whyNeverAgain(const ir::Node& node) {
   if (ir::isCollective(node.op)) return SavingReason::kCollective;
   if (node.must_save) return SavingReason::kUserSave;
   // An op that we know nothing of may have state or effects. Redistributions without traffic are only copies.
-  const bool known = node.op.str().rfind("aten.", 0) == 0 || node.op == ir::sp::kSlice || node.op == ir::sp::kVary ||
+  const bool known = node.op.str().rfind("aten.", 0) == 0 || ir::isAttention(node.op) || node.op == ir::sp::kSlice || node.op == ir::sp::kVary ||
                      ir::rng::isRng(node.op);  // drawn by position: the same again
   return known ? SavingReason::kNone : SavingReason::kUnknownOp;
 }

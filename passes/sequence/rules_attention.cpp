@@ -83,6 +83,15 @@ NoRule attention(Planner& p, NodeId id) {
     const ValueId aligned = p.align(mask, nd, target);
     p.graph().node(id).set("attn_mask", ir::Use{aligned});
   }
+  // What a mask's rule compares goes the way of the mask.
+  for (Symbol name : {Symbol("query_rows"), Symbol("key_columns")}) {
+    const ir::Attribute* given = p.node(id).find(name);
+    const auto* list = given ? std::get_if<ir::UseList>(given) : nullptr;
+    if (!list) continue;
+    ir::UseList aligned = *list;
+    for (ir::Use& use : aligned) use.value = p.align(use.value, nd, target);
+    p.graph().node(id).set(name, std::move(aligned));
+  }
   const ValueId out = p.node(id).outputs[0];
   p.setOutput(id, 0, result(), p.placement(q));
   if (back) p.moveOutputAfter(out, *back);

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/base/strings.h"
+#include "core/ir/mask_rule.h"
 #include "passes/rewriter.h"
 #include "passes/training/attention_dropout.h"
 #include "passes/training/innermost.h"
@@ -29,7 +30,7 @@ using ir::ValueId;
 
 const Symbol kSdpa("aten.scaled_dot_product_attention.default");
 
-enum class Kernel : std::uint8_t { kCpuFlash, kCudaFlash, kCudaEfficient };
+enum class Kernel : std::uint8_t { kCpuFlash, kCpuRule, kCudaFlash, kCudaEfficient };
 
 Attribute number(std::int64_t n) { return n; }
 
@@ -87,7 +88,7 @@ std::string Lowering::obstacle(NodeId id) {
   if (ql.back() != kl.back()) return "query and key have other head sizes";
   if (Q.dtype != g_.value(k).dtype || Q.dtype != g_.value(v).dtype) return "query, key and value differ in type";
   for (ValueId x : {q, k, v})
-    if (ir::numel(local(x)) == 0) return "this rank's block is empty (the kernel divides by its size)";
+    if (ir::numel(local(x)) == 0 && n.op != ir::kMaskedAttention) return "this rank's block is empty (the kernel divides by its size)";
   if (kl[kl.size() - 2] != vl[vl.size() - 2]) return "key and value differ in length";
   const Value& O = g_.value(n.outputs[0]);
   if (O.placement.isSharded() && O.placement.dim + 2 > static_cast<int>(ql.size())) return "the result is sharded on the head size";
@@ -115,7 +116,7 @@ std::string Lowering::obstacle(NodeId id) {
     }
   }
   if (!cuda_) {
-    kernel_ = Kernel::kCpuFlash;
+    kernel_ = n.op == ir::kMaskedAttention ? Kernel::kCpuRule : Kernel::kCpuFlash;
     if (Q.dtype != DType::kF32 && Q.dtype != DType::kF64 && Q.dtype != DType::kBF16 && Q.dtype != DType::kF16)
       return "the kernel does not take " + std::string(ir::longName(Q.dtype));
     return {};
@@ -263,7 +264,7 @@ void Lowering::lower(NodeId id) {
   q = unsqueezeFront(q, 4), k = unsqueezeFront(k, 4), v = unsqueezeFront(v, 4);
   // Query, key and value of one head size: zeros behind the shorter ones change neither scores nor the kept results.
   std::int64_t size = std::max(head, value_head);
-  if (kernel_ != Kernel::kCpuFlash) size = (size + 7) / 8 * 8;
+  if (cuda_) size = (size + 7) / 8 * 8;
   if (size != head && std::holds_alternative<std::monostate>(scale)) scale = 1.0 / std::sqrt(static_cast<double>(head));
   if (size != head || size != value_head) context_.count("head-size-padded");
   q = padLast(rowsInnermost(q), size), k = padLast(rowsInnermost(k), size), v = padLast(rowsInnermost(v), size);
@@ -280,9 +281,12 @@ void Lowering::lower(NodeId id) {
   }
 
   std::vector<Argument> args = {{"query", Use{q}}, {"key", Use{k}}, {"value", Use{v}}};
+  if (kernel_ == Kernel::kCpuRule)
+    for (Symbol name : {Symbol("query_rows"), Symbol("key_columns"), Symbol("mask_rule")}) args.push_back({name, *g_.node(id).find(name)});
   Symbol op;
   switch (kernel_) {
     case Kernel::kCpuFlash: op = "aten._scaled_dot_product_flash_attention_for_cpu.default"; break;
+    case Kernel::kCpuRule: op = ir::kMaskedAttentionCpu; break;
     case Kernel::kCudaFlash: op = "aten._scaled_dot_product_flash_attention.default"; break;
     case Kernel::kCudaEfficient:
       op = "aten._scaled_dot_product_efficient_attention.default";
@@ -290,8 +294,10 @@ void Lowering::lower(NodeId id) {
       args.push_back({"compute_log_sumexp", true});
       break;
   }
-  args.push_back({"dropout_p", 0.0});
-  args.push_back({"is_causal", causal});
+  if (kernel_ != Kernel::kCpuRule) {
+    args.push_back({"dropout_p", 0.0});
+    args.push_back({"is_causal", causal});
+  }
   if (kernel_ == Kernel::kCpuFlash && mask != kNone) args.push_back({"attn_mask", Use{mask}});
   if (!std::holds_alternative<std::monostate>(scale)) args.push_back({"scale", std::move(scale)});
 
@@ -319,7 +325,7 @@ void Lowering::lower(NodeId id) {
   const DType accumulate = lowered.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   addSums(node, lowered, accumulate, kernel_ == Kernel::kCudaEfficient ? (rows + 31) / 32 * 32 : rows);
   // Results that nothing here reads: seeds, and (flash) lengths and the debug mask.
-  const std::size_t results = kernel_ == Kernel::kCpuFlash ? 2 : kernel_ == Kernel::kCudaFlash ? 9 : 4;
+  const std::size_t results = !cuda_ ? 2 : kernel_ == Kernel::kCudaFlash ? 9 : 4;
   while (g_.node(node).outputs.size() < results) g_.node(node).outputs.push_back(kNone);
   context_.count("lowered");
 }
@@ -330,7 +336,7 @@ bool Lowering::run() {
     if (g_.node(id).location) next_checkpoint = std::max(next_checkpoint, g_.node(id).location->checkpoint + 1);
   for (NodeId id : rw_.program()) {
     rw_.visit(id);
-    if (g_.node(id).op != kSdpa) {
+    if (g_.node(id).op != kSdpa && g_.node(id).op != ir::kMaskedAttention) {
       rw_.keep(id);
       continue;
     }
@@ -339,7 +345,7 @@ bool Lowering::run() {
       lowerWithDropout(g_, rw_, context_, id, &next_checkpoint);
       continue;
     }
-    if (const std::string reason = obstacle(id); !reason.empty()) {
+    if (const std::string reason = obstacle(id); !reason.empty() && g_.node(id).op == kSdpa) {
       const ir::Node& n = g_.node(id);
       context_.count("math");
       context_.diagnostics->remark("attention-math", "attention runs as separate matrix products: " + reason, "%" + n.name,

@@ -255,8 +255,23 @@ TEST_F(Faults, AMaskThatIsDropped) {
   const Seen seen = see([](Graph& g, int) {
     int changed = 0;
     for (const NodeId id : g.order)
-      if (ir::isAttention(g.node(id).op) && g.node(id).find("attn_mask")) g.node(id).erase("attn_mask"), ++changed;
+      if (ir::isAttention(g.node(id).op) && g.node(id).find("mask_rule")) g.node(id).set("mask_rule", ir::Dims{}), ++changed;
     EXPECT_EQ(changed, 4);
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_GT(seen.loss_rel, 1e-6);
+}
+
+TEST_F(Faults, AClauseOfAMaskThatIsDropped) {
+  use("llama_packed_pos");
+  const Seen seen = see([](Graph& g, int) {
+    for (const NodeId id : g.order) {
+      if (!ir::isAttention(g.node(id).op)) continue;
+      ir::Dims rule = ir::intListArg(g.node(id), "mask_rule").value_or(ir::Dims{});
+      EXPECT_EQ(rule.size(), 10U);  // causal, document
+      rule.resize(5);
+      g.node(id).set("mask_rule", rule);
+    }
   });
   EXPECT_FALSE(seen.equal);
   EXPECT_GT(seen.loss_rel, 1e-6);

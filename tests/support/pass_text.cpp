@@ -66,6 +66,7 @@ Result<RunLine> runLineOf(const std::vector<std::string>& words) {
     else if (key == "rank") out.rank = std::stoi(value);
     else if (key == "device") s.device = value;
     else if (key == "save") s.save = value;
+    else if (key == "tile") s.tile_loss = value == "on";
     else if (key == "communication") s.communication = value;
     else if (key == "bucket") s.bucket_bytes = std::stoll(value);
     else if (key == "ignore") out.ignored.push_back(value);

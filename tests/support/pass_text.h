@@ -3,6 +3,7 @@
 //
 //   // RUN: lower-attention sp=2 rank=1 device=cpu      first line of the file: the pass and its settings; a case may
 //                                                       have its own. Settings: sp, dp, rank, device, save,
+//                                                       tile=on,
 //                                                       mark=NAME:DIM, ignore=CODE (a remark that need not be expected)
 //   // One sentence that says what is checked.          the first comment of a case names it
 //   graph "t" local mesh(sp=2) rank=1 { ... }           (the version line is added)

@@ -105,6 +105,8 @@ Result<Verified> verify(const Case& what) {
   verify.data.seed = what.seed;
   verify.data.seed_weights = what.seed_weights;
   verify.ranks = what.ranks;
+  verify.settings.tile_loss = what.tile_bytes != 0;
+  if (what.tile_bytes != 0) verify.settings.tile_bytes = what.tile_bytes;
   std::string scratch = testing::TempDir() + "spscope-verify-XXXXXX";
   if (!mkdtemp(scratch.data())) return makeError("file-unwritable", "no temporary folder");
   struct Remove {

@@ -44,6 +44,7 @@ struct Case {
   std::string save = "sac";
   std::optional<std::uint64_t> seed_weights = {};
   std::uint64_t seed = 0;
+  std::int64_t tile_bytes = 0;  ///< of a block of logits; 0: the loss is not tiled
 };
 /// The model with its own inputs.
 Case caseOf(const std::string& name, int sp, bool stress = false);

@@ -51,6 +51,7 @@ std::string MemoryView::fingerprint() const {
   const passes::Settings& s = workspace_.settings().compile;
   std::string out = strf("%p %d %d %s %s %lld %s %s %d %s", static_cast<const void*>(workspace_.model().get()), s.sp, s.dp, s.device.c_str(), s.communication.c_str(),
                          static_cast<long long>(s.bucket_bytes), formatDouble(s.flops_per_ns).c_str(), formatDouble(s.bytes_per_ns).c_str(), s.threads, s.optimizer.c_str());
+  out += s.tile_loss ? " tiled" : "";
   for (const auto& [name, dim] : s.sequence_marks) out += " " + name + ":" + std::to_string(dim);
   return out;
 }

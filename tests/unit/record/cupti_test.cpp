@@ -148,7 +148,7 @@ TEST_F(Cupti, TheAttentionKernelsThatRanAreNamedByNode) {
   launch(5, "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 1);
   launch(3, "fmha_cutlassF_f32_aligned_64x64_rf_sm80", 1);  // of another step, where the library chose otherwise
   (*source)->stop();
-  recorder_->node(3, monotonicNow() - 1000, monotonicNow());
+  recorder_->node(3, monotonicNs() - 1000, monotonicNs());
   const Trace t = read();
   const auto attention = attentionKernels(t);
   ASSERT_EQ(attention.size(), 2u) << "forward and backward, nothing of the addition";
