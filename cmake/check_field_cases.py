@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/field-cases.md against the tests: what it says of an id is so.
 
-Each id is the beginning of a test's name (PT-04: PT_04_...) in one of the files that its rows name, or a row says why it
+Each id is the beginning of a test's name (PT-04: PT_04_..., several as PT_04_PT_06_...) in one of the files that its rows name, or a row says why it
 "cannot occur". The files exist, and whatever file has a test of that name is named. Where the collection of field cases lies beside the repository (../shared/field-cases.md), all of its
 sections D to G and I have rows.
 """
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ID = re.compile(r"\b([A-Z]{2})-(\d\d)\b")
-TEST = re.compile(r"\bTEST(?:_F|_P)?\(\w+,\s*([A-Z]{2})_(\d\d)_")
+TEST = re.compile(r"\bTEST(?:_F|_P)?\(\w+,\s*((?:[A-Z]{2}_\d\d_)+)")
 FILE = re.compile(r"(?:tests/(?:\w+/)*)?\w+_test\.cpp")
 
 
@@ -19,8 +19,9 @@ def tests(root):
     """id -> files that have a test of that name."""
     found = {}
     for file in sorted((root / "tests").rglob("*_test.cpp")):
-        for room, number in TEST.findall(file.read_text()):
-            found.setdefault(f"{room}-{number}", set()).add(file.relative_to(root).as_posix())
+        for name in TEST.findall(file.read_text()):
+            for i in re.findall(r"[A-Z]{2}_\d\d", name):
+                found.setdefault(i.replace("_", "-"), set()).add(file.relative_to(root).as_posix())
     return found
 
 
