@@ -120,7 +120,8 @@ TEST(Tcp, StoreThatIsNotThereIsAnErrorInTime) {
   const auto began = std::chrono::steady_clock::now();
   const auto group = connectGloo(at);
   ASSERT_FALSE(group);
-  EXPECT_EQ(group.error().code, "rendezvous-failed");
+  // Refused again and again until the time is over; on a busy machine our own deadline may come before the store's last word.
+  EXPECT_THAT(group.error().code, testing::AnyOf("rendezvous-failed", "rendezvous-timeout"));
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
 }
 
