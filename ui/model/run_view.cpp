@@ -87,8 +87,9 @@ std::vector<RankRow> RunView::ranks() const {
     row.rank = s.rank;
     row.ended = s.ended;
     row.step = s.step < 0 ? "" : std::to_string(s.step);
-    row.node = s.node;
-    if (!s.collective.empty() && !(s.ended && s.end == "done")) row.collective = s.collective + strf(" #%lld", static_cast<long long>(s.sequence)) + (s.inside_collective && !s.ended ? ", in it" : "");
+    const bool done = s.ended && s.end == "done";  // where it was last says nothing any more
+    if (!done) row.node = s.node;
+    if (!s.collective.empty() && !done) row.collective = s.collective + strf(" #%lld", static_cast<long long>(s.sequence)) + (s.inside_collective && !s.ended ? ", in it" : "");
     if (s.ended) row.state = s.end;
     else if (s.silent_ns > 5'000'000'000) row.state = "silent for " + formatNs(s.silent_ns);
     else if (s.phase.empty()) row.state = "starting";

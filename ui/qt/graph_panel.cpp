@@ -192,7 +192,7 @@ void GraphPanel::setSideBySide(bool on) {
 }
 
 void GraphPanel::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange) refresh();
+  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange) QMetaObject::invokeMethod(this, [this] { refresh(); }, Qt::QueuedConnection);  // the sheet takes the labels' colours first
   QWidget::changeEvent(event);
 }
 

@@ -64,7 +64,8 @@ InspectorPanel::InspectorPanel(Workspace& workspace, QWidget* parent) : QWidget(
   subtitle_->setWordWrap(true);
   copy_ = new QPushButton(tr("Copy"), this);
   copy_->setToolTip(tr("Copies everything below as text"));
-  open_ = new QPushButton(tr("Open source"), this);
+  open_ = new QPushButton(tr("Source"), this);
+  open_->setAccessibleName(tr("Open source"));
   QObject::connect(copy_, &QPushButton::clicked, this, [this] { copy(); });
   QObject::connect(open_, &QPushButton::clicked, this, [this] { openSource(); });
   text_ = new QTextBrowser(this);
