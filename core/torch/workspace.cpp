@@ -141,7 +141,7 @@ class Workspace {
     }
     const int64_t share = batch * kl[1] * run * (kl[3] + vl[3]) * element;
     int64_t total = vectors + mask + kernel + share + results * element + (blocks ? results * wide : 0) + batch * ql[1] * block * wide;
-    if (batch > 1 && blocks) total += results * element;  // the gradient's rows, together
+    total += results * element;  // the rows of the gradient, laid as the kernel wants them
     if (reduced(type)) total += (k.elements() + v.elements()) * 4;
     return total;
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "core/ir/mask_rule.h"
@@ -120,6 +121,7 @@ TEST(MaskedAttention, NeverHoldsMoreOfTheMaskThanABlock) {
 
 TEST(MaskedAttention, ScratchIsPredicted) {
   installCountingAllocator();
+  const int threads = at::get_num_threads();
   at::set_num_threads(1);
   struct Shape {
     std::int64_t batch, heads, kv_heads, tokens, head;
@@ -161,6 +163,7 @@ TEST(MaskedAttention, ScratchIsPredicted) {
       EXPECT_NEAR(predicted / measured, 1.0, 0.15) << s.tokens << " tokens, " << at::toString(s.type) << (backward ? ", backward" : "") << ": " << predicted << " of " << measured;
     }
   }
+  at::set_num_threads(threads);
 }
 
 TEST(MaskedAttention, DamagedRulesAreRefused) {
