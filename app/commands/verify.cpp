@@ -22,6 +22,8 @@ class Verify : public Command {
   std::string description() const override {
     return "Computes one step twice on the same inputs and weights: the graph as it was saved, on one rank, and the compiled one on all ranks. Loss and the gradient "
            "of every parameter must agree within what the precision allows.\n"
+           "Where they do not, both run again node by node, and the first node (forward, then backward) whose value, put together from the ranks, differs is named: "
+           "the ranks that are off, the pass that made it, its source line. --bisect compares after every pass as well, and names the first after which the result differs.\n"
            "--dtype float64 makes that a sharp test. Without --inputs, ids and labels are random; files without weights need --seed-weights.";
   }
   std::string examples() const override {
@@ -37,6 +39,7 @@ class Verify : public Command {
     command.option_defaults()->group("Comparison");
     command.add_option("--ranks", ranks_, "virtual: all in this process; gloo and nccl: a process each")->capture_default_str()->type_name("virtual|gloo|nccl");
     command.add_option("--timeout", timeout_, "deadline of every collective of processes, in seconds")->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
+    command.add_flag("--bisect", bisect_, "where they differ: run the stages of the pipeline, and name the pass after which the result first differs");
     command.add_option("--grads", grads_, "write the sharded run's gradients as safetensors")->type_name("FILE");
   }
 
@@ -51,6 +54,7 @@ class Verify : public Command {
     SP_ASSIGN(verify.settings, flags_.settings(model_));
     SP_ASSIGN(verify.data, data_.request());
     verify.grads_path = grads_;
+    verify.bisect = bisect_;
     verify.ranks = ranks_;
     verify.timeout_seconds = timeout_;
     verify.open = what;
@@ -86,7 +90,8 @@ class Verify : public Command {
     json["parameters"] = Json::array();
     for (const auto& p : o.gradients.parameters)
       json["parameters"].push_back({{"name", p.name}, {"rel", p.rel}, {"norm", p.norm}});
-    json["first_difference"] = nullptr;  // this version compares ends, not nodes
+    json["first_difference"] = o.first_difference ? differenceJson(*o.first_difference) : Json();
+    if (o.bisection) json["bisect"] = bisectJson(*o.bisection);
     json["float32"] = nullptr;
     if (const auto& f = o.float32)
       json["float32"] = {{"loss", f->loss},
@@ -106,6 +111,54 @@ class Verify : public Command {
     json["gathers"] = json["plan"]["gathers"];
   }
 
+  static const char* phaseOf(ir::Phase phase) {
+    return phase == ir::Phase::kForward ? "forward" : phase == ir::Phase::kBackward ? "backward" : "recompute";
+  }
+
+  static Json differenceJson(const session::FirstDifference& d) {
+    return {{"node", d.node},       {"source", d.source},       {"rank", d.ranks.front()}, {"pass", d.pass},
+            {"value", d.value},     {"op", d.op},               {"phase", phaseOf(d.phase)}, {"module", d.module},
+            {"ranks", d.ranks},     {"placement", d.placement}, {"result", d.parameter},   {"unsharded_node", d.reference_node},
+            {"rel", d.rel},         {"max_abs", d.max_abs},     {"max_rel", d.max_rel},    {"shape", d.shape},
+            {"index", d.index},     {"got", d.got},             {"wanted", d.wanted},      {"remark", d.remark}};
+  }
+
+  static Json bisectJson(const session::Bisection& b) {
+    Json stages = Json::array();
+    for (const session::BisectStage& s : b.stages) {
+      Json row = {{"pass", s.pass}, {"verdict", s.judged_by.empty() ? "not run" : s.equal ? "equal" : "different"}, {"judged_by", s.judged_by}};
+      if (!s.judged_by.empty() && s.judged_by != "values") row["loss_rel"] = s.loss_rel;
+      if (s.judged_by == "loss and gradients") row["grad_rel_max"] = s.grad_rel_max;
+      stages.push_back(std::move(row));
+    }
+    return {{"pass", b.pass}, {"suspects", b.suspects}, {"stages", std::move(stages)}};
+  }
+
+  static void describeDifference(Page& page, const session::FirstDifference& d) {
+    std::vector<std::string> ranks;
+    for (const int r : d.ranks) ranks.push_back(std::to_string(r));
+    page.table({{"first difference", ""},
+                {"node", strf("%%%s, %s (%s)", d.node.c_str(), d.op.c_str(), phaseOf(d.phase))},
+                {"source", d.source + (d.module.empty() ? "" : ", " + d.module)},
+                {"of", d.parameter.empty() ? "value %" + d.value + ", " + d.placement : d.parameter == "loss" ? "the loss" : "the gradient of " + d.parameter},
+                {"off on", (d.ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, ", ")},
+                {"pass", d.pass},
+                {"difference", strf("%.3g of its norm; largest %.3g at [%s]: %s instead of %s", d.rel, d.max_abs, join(d.index, ", ").c_str(),
+                                    formatDouble(d.got).c_str(), formatDouble(d.wanted).c_str())}});
+    if (!d.remark.empty()) page.line(d.remark);
+  }
+
+  static void describeBisection(Page& page, const session::Bisection& b) {
+    std::vector<std::vector<std::string>> rows{{"after", "is", "judged by", "loss", "worst gradient"}};
+    for (const session::BisectStage& s : b.stages)
+      rows.push_back({s.pass, s.judged_by.empty() ? "not run" : s.equal ? "equal" : "different", s.judged_by,
+                      s.judged_by.starts_with("loss") ? strf("%.3g", s.loss_rel) : "", s.judged_by == "loss and gradients" ? strf("%.3g", s.grad_rel_max) : ""});
+    page.table(std::move(rows));
+    if (b.pass.empty()) page.line("no stage differs with all ranks in this process: look at what the ranks do on their own");
+    else if (b.suspects.size() > 1) page.line("first seen after " + b.pass + "; the stages before it that cannot run by themselves are suspects too: " + join(b.suspects, ", "));
+    else page.line("the result first differs after " + b.pass);
+  }
+
   static void describe(Page& page, const session::VerifyOutcome& o, const passes::Settings& settings) {
     page.line(strf("%s: the step on %d rank%s against the unsharded graph", o.equal ? "EQUAL" : "DIFFERENT", settings.sp, settings.sp == 1 ? "" : "s"));
     page.table({{"", "sharded", "unsharded", "relative difference", "allowed"},
@@ -123,6 +176,9 @@ class Verify : public Command {
     std::vector<std::vector<std::string>> rows{{"largest differences", "relative", "norm"}};
     for (const auto& p : worst) rows.push_back({p.name, strf("%.3g", p.rel), strf("%.4g", p.norm)});
     page.table(std::move(rows));
+    if (o.first_difference) describeDifference(page, *o.first_difference);
+    else if (!o.equal) page.line("with all ranks in this process no value differs");
+    if (o.bisection) describeBisection(page, *o.bisection);
     std::int64_t peak = 0;
     for (const auto b : o.peak_bytes) peak = std::max(peak, b);
     page.line(strf("memory of the step, measured: %s on the fullest rank, %s unsharded", formatBytes(peak).c_str(),
@@ -133,6 +189,7 @@ class Verify : public Command {
   CompileFlags flags_;
   DataFlags data_;
   std::string grads_;
+  bool bisect_ = false;
   std::string ranks_ = "virtual";
   double timeout_ = 120.0;
 };

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/verify.h"
 
-#include <algorithm>
+#include <cmath>
 
 #include "core/session/run.h"
 #include "core/session/step_processes.h"
+#include "core/session/virtual_programs.h"
 #include "core/torch/tensor_store.h"
 #include "core/torch/threads.h"
-#include "core/torch/virtual_ranks.h"
 
 namespace spscope::session {
 
-Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings& settings, const exec::TensorBag& state,
-                                      const exec::TensorBag& inputs, const Request& request, std::uint64_t seed) {
+Result<std::shared_ptr<const ir::Graph>> compileUnsharded(const Model& model, const passes::Settings& settings, const Request& request) {
   CompileRequest compile_request;
   compile_request.settings = settings;
   compile_request.settings.sp = 1;
@@ -26,8 +25,14 @@ Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings
   inner.diagnostics = &quiet;
   inner.progress = {};  // to the caller this is one step
   SP_ASSIGN(const CompileOutcome compiled, compile(model, compile_request, inner));
+  return compiled.compiled.programs.front();
+}
+
+Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings& settings, const exec::TensorBag& state,
+                                      const exec::TensorBag& inputs, const Request& request, std::uint64_t seed) {
+  SP_ASSIGN(const std::shared_ptr<const ir::Graph> graph, compileUnsharded(model, settings, request));
   exec::ProgramOptions options;
-  SP_ASSIGN(auto program, exec::Program::prepare(compiled.compiled.programs.front(), options));
+  SP_ASSIGN(auto program, exec::Program::prepare(graph, options));
   exec::Executor executor(std::move(program));
   SP_TRY(executor.bind(state));
   exec::StepOptions step;
@@ -36,26 +41,42 @@ Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings
   return executor.step(inputs, step);
 }
 
+std::vector<std::shared_ptr<const ir::Graph>> programsOf(const passes::Compiled& compiled) {
+  std::vector<std::shared_ptr<const ir::Graph>> out;
+  for (const int index : compiled.class_of_rank) out.push_back(compiled.programs[static_cast<std::size_t>(index)]);
+  return out;
+}
+
 namespace {
 
 /// The sharded step with all ranks in this process.
 Result<std::vector<exec::StepResult>> stepVirtually(const passes::Compiled& compiled, const exec::TensorBag& state,
                                                     const exec::TensorBag& inputs, const Request& request, std::uint64_t seed) {
-  std::vector<std::shared_ptr<const exec::Program>> programs;
-  for (int rank = 0; rank < static_cast<int>(compiled.class_of_rank.size()); ++rank) {
-    const int index = compiled.class_of_rank[static_cast<std::size_t>(rank)];
-    exec::ProgramOptions options;
-    options.rank = rank;
-    options.ranks = static_cast<int>(compiled.class_of_rank.size());
-    SP_ASSIGN(auto program, exec::Program::prepare(compiled.programs[static_cast<std::size_t>(index)], options));
-    programs.push_back(std::move(program));
-  }
-  SP_ASSIGN(exec::VirtualRanks ranks, exec::VirtualRanks::create(std::move(programs)));
-  SP_TRY(ranks.bind(state));
+  SP_ASSIGN(exec::VirtualRanks ranks, prepareRanks(programsOf(compiled), state));
   exec::StepOptions step;
   step.cancel = request.cancel;
   step.seed = seed;
   return ranks.step(inputs, step);
+}
+
+/// Both programs once more, node by node; stage by stage where that is asked for.
+Status locate(const Model& model, const VerifyRequest& what, const exec::TensorBag& state, const exec::TensorBag& inputs, const Request& request,
+              VerifyOutcome& out) {
+  const passes::Compiled& compiled = out.compiled.compiled;
+  Sides sides;
+  SP_ASSIGN(sides.reference, compileUnsharded(model, what.settings, request));
+  sides.programs = programsOf(compiled);
+  sides.state = state;
+  sides.inputs = inputs;
+  sides.tolerance = out.tolerance;
+  sides.step.seed = what.data.seed;
+  SP_ASSIGN(ValueComparison comparison, compareValues(sides, request));
+  out.first_difference = std::move(comparison.first);
+  if (!what.bisect) return {};
+  SP_ASSIGN(const std::vector<StageGraphs> stages, stageGraphs(model, what.settings, request));
+  SP_ASSIGN(out.bisection, bisect(stages, sides, request));
+  if (out.first_difference && !out.bisection->pass.empty()) out.first_difference->pass = out.bisection->pass;
+  return {};
 }
 
 }  // namespace
@@ -97,6 +118,13 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
   out.equal = out.loss_rel <= out.tolerance.loss && out.gradients.rel_max <= out.tolerance.gradient;
   SP_ASSIGN(out.float32, againstFloat32(model, what.settings, what.data, reference, results, request));
   out.equal = out.equal && (!out.float32 || out.float32->within());
+  const bool comparable = std::isfinite(reference.loss) && std::isfinite(out.gradients.total_norm);
+  if (!out.equal && comparable)
+    if (const Status found = locate(model, what, state, inputs, request, out); !found) {
+      const Error& e = found.error();
+      if (e.code == "cancelled") return e;
+      request.diagnostics->warn(e.code, "where they begin to differ is not known: " + e.message, e.node, e.source, e.remedy);  // the verdict stands
+    }
   if (!what.grads_path.empty())
     SP_TRY(exec::saveBag(exec::withAliases(*model.graph, results[static_cast<std::size_t>(out.worst_rank)].gradients), what.grads_path));
   return out;

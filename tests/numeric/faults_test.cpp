@@ -29,25 +29,26 @@ struct Seen {
   bool equal = false;
   double loss_rel = 0.0, gradient_rel = 0.0;
   std::string worst;
+  session::FirstDifference first;  ///< empty where nothing differs
 };
 
 class Faults : public testing::Test {
  protected:
   static constexpr int kRanks = 2;
 
-  void use(const std::string& name) {
-    const Case what = caseOf(name, kRanks);
+  void use(const std::string& name, int ranks = kRanks, bool stress = false, std::optional<ir::DType> dtype = ir::DType::kF64) {
+    const Case what = caseOf(name, ranks, stress);
     request_.diagnostics = &diagnostics_;
     session::OpenRequest open;
     open.path = what.path;
-    open.dtype = ir::DType::kF64;
+    open.dtype = dtype;
     model_ = session::open(open, request_).value();
-    settings_.sp = kRanks;
+    settings_.sp = ranks;
     settings_.communication = "plain";  // mistakes are put in where one collective is one node
     session::CompileRequest compile;
     compile.settings = settings_;
     compiled_ = session::compile(*model_, compile, request_).value();
-    ASSERT_EQ(compiled_.compiled.programs.size(), 1u);  // even shards: one program for both
+    ASSERT_EQ(compiled_.compiled.programs.size(), 1u);  // even shards: one program for all
     session::DataRequest data;
     data.inputs = what.inputs;
     state_ = session::loadState(*model_, data, request_).value();
@@ -60,7 +61,7 @@ class Faults : public testing::Test {
 
   /// One rank's step with a mistake put in while each collective is one node; then, where asked, fused and overlapped as the
   /// pipeline does; then with another mistake, put into what is issued. Errors: of the passes and of the executor.
-  Result<std::shared_ptr<const exec::Program>> programOf(int rank, Issued issued, const Mistake& before, const Mistake& after) {
+  Result<std::shared_ptr<const Graph>> graphOf(int rank, Issued issued, const Mistake& before, const Mistake& after) {
     auto graph = std::make_shared<Graph>(*compiled_.compiled.programs.front());
     before(*graph, rank);
     if (issued == Issued::kOverlapped) {
@@ -77,20 +78,24 @@ class Faults : public testing::Test {
       EXPECT_TRUE(std::any_of(graph->order.begin(), graph->order.end(), [&](NodeId id) { return ir::isStart(graph->node(id).op); }));
       after(*graph, rank);
     }
-    return exec::Program::prepare(graph, {rank, kRanks, false});
+    return std::shared_ptr<const Graph>(std::move(graph));
   }
 
-  /// Runs the ranks' programs, compares as `verify` does.
+  /// Runs the ranks' programs, compares as `verify` does, and looks for where the mistake sits.
   Result<Seen> compare(Issued issued, const Mistake& before, const Mistake& after = [](Graph&, int) {}) {
+    const int size = settings_.sp;
+    session::Sides sides = this->sides();
     std::vector<std::shared_ptr<const exec::Program>> programs;
-    for (int rank = 0; rank < kRanks; ++rank) {
-      SP_ASSIGN(auto program, programOf(rank, issued, before, after));
+    for (int rank = 0; rank < size; ++rank) {
+      SP_ASSIGN(auto graph, graphOf(rank, issued, before, after));
+      sides.programs.push_back(graph);
+      SP_ASSIGN(auto program, exec::Program::prepare(graph, {rank, size, false}));
       programs.push_back(std::move(program));
     }
     SP_ASSIGN(auto ranks, exec::VirtualRanks::create(std::move(programs)));
     SP_TRY(ranks.bind(state_));
     SP_ASSIGN(const auto results, ranks.step(inputs_));
-    const auto tolerance = exec::Tolerance::of(ir::DType::kF64);
+    const exec::Tolerance tolerance = sides.tolerance;
     Seen out;
     out.equal = true;
     for (const exec::StepResult& r : results) {
@@ -100,6 +105,10 @@ class Faults : public testing::Test {
       out.loss_rel = std::max(out.loss_rel, loss);
       if (gradients.rel_max >= out.gradient_rel) out.gradient_rel = gradients.rel_max, out.worst = gradients.worst;
     }
+    SP_ASSIGN(const session::ValueComparison located, session::compareValues(sides, request_));
+    EXPECT_EQ(located.equal, out.equal);
+    EXPECT_EQ(located.first.has_value(), !out.equal);
+    if (located.first) out.first = *located.first;
     return out;
   }
   /// The mistake in the plain program. The overlapped one must give the same verdict, by the same figures.
@@ -111,8 +120,35 @@ class Faults : public testing::Test {
       EXPECT_EQ(overlapped->equal, plain.equal);
       EXPECT_NEAR(overlapped->loss_rel, plain.loss_rel, 1e-9 * (1 + plain.loss_rel));
       EXPECT_NEAR(overlapped->gradient_rel, plain.gradient_rel, 1e-9 * (1 + plain.gradient_rel));
+      EXPECT_EQ(overlapped->first.reference_node, plain.first.reference_node);
     }
     return plain;
+  }
+
+  session::Sides sides() const {
+    session::Sides out;
+    out.reference = session::compileUnsharded(*model_, settings_, request_).value();
+    out.state = state_;
+    out.inputs = inputs_;
+    out.tolerance = exec::Tolerance::of(model_->computing_dtype);
+    return out;
+  }
+
+  /// The pipeline with a mistake that its pass makes, stage by stage.
+  session::Bisection bisect(const std::string& pass, const std::function<void(Graph&)>& mistake) {
+    const auto broken = [&](std::vector<passes::Pass> list) {
+      for (passes::Pass& p : list)
+        if (p.info.name == pass)
+          p.run = [run = p.run, &mistake](Graph& g, const passes::PassContext& context) -> Result<bool> {
+            SP_TRY(run(g, context));
+            mistake(g);
+            return true;
+          };
+      return list;
+    };
+    const auto stages = session::stageGraphs(*model_, settings_, request_, broken(passes::planningPasses()), broken(passes::programPasses()));
+    if (!stages) throw std::runtime_error(stages.error().format());
+    return session::bisect(*stages, sides(), request_).value();
   }
 
   static bool nothing(const Node&) { return true; }
@@ -164,6 +200,7 @@ TEST_F(Faults, WithoutOneTheProgramIsRight) {
   use("llama_causal_gqa_pos");
   const Seen seen = see([](Graph&, int) {});
   EXPECT_TRUE(seen.equal) << seen.loss_rel << " " << seen.gradient_rel;
+  EXPECT_TRUE(seen.first.node.empty());
 }
 
 TEST_F(Faults, AGradientThatIsNotSummed) {
@@ -172,6 +209,13 @@ TEST_F(Faults, AGradientThatIsNotSummed) {
   EXPECT_FALSE(seen.equal);
   EXPECT_LE(seen.loss_rel, 1e-10);  // the loss says nothing about it
   EXPECT_GT(seen.gradient_rel, 0.1);
+  EXPECT_EQ(seen.first.node, "linear_14.bwd.mm");  // what the result is now: the head's gradient, the first of the backward
+  EXPECT_EQ(seen.first.parameter, "model.lm_head.weight");
+  EXPECT_EQ(seen.first.phase, ir::Phase::kBackward);
+  EXPECT_EQ(seen.first.pass, "build-joint");
+  EXPECT_EQ(seen.first.source, "modeling_llama.py:471");
+  EXPECT_THAT(seen.first.ranks, testing::ElementsAre(0, 1));
+  EXPECT_EQ(seen.first.remark, "the values of the ranks add up to the right one: a sum over the ranks is missing");
 }
 
 TEST_F(Faults, AGradientThatIsSummedTwice) {
@@ -186,6 +230,8 @@ TEST_F(Faults, AGradientThatIsSummedTwice) {
   EXPECT_FALSE(seen.equal);
   EXPECT_LE(seen.loss_rel, 1e-10);
   EXPECT_NEAR(seen.gradient_rel, kRanks - 1, 1e-6);
+  EXPECT_EQ(seen.first.node, "fault");
+  EXPECT_NEAR(seen.first.got, kRanks * seen.first.wanted, 1e-9);
 }
 
 TEST_F(Faults, ALossThatIsNotSummed) {
@@ -193,6 +239,10 @@ TEST_F(Faults, ALossThatIsNotSummed) {
   const Seen seen = see([](Graph& g, int) { drop(g, find(g, "sp.all_reduce.default", forward)); });
   EXPECT_FALSE(seen.equal);
   EXPECT_GT(seen.loss_rel, 0.1);
+  EXPECT_EQ(seen.first.node, "cross_entropy_loss_mean");
+  EXPECT_EQ(seen.first.parameter, "loss");
+  EXPECT_EQ(seen.first.pass, "parallelize-loss");
+  EXPECT_EQ(seen.first.remark, "the values of the ranks add up to the right one: a sum over the ranks is missing");
 }
 
 TEST_F(Faults, MeanOfLocalMeans) {
@@ -212,6 +262,8 @@ TEST_F(Faults, MeanOfLocalMeans) {
     EXPECT_FALSE(seen.equal);
     EXPECT_GT(seen.loss_rel, 1e-4);
     EXPECT_GT(seen.gradient_rel, 1e-3);
+    EXPECT_EQ(seen.first.node, "cross_entropy_loss_mean");  // the first that has a counterpart: sums and counts have none
+    EXPECT_EQ(seen.first.placement, "partial sum");
   }
 }
 
@@ -236,6 +288,7 @@ TEST_F(Faults, LabelsShiftedInsideEachShard) {
   EXPECT_FALSE(seen.equal);
   EXPECT_GT(seen.loss_rel, 1e-4);
   EXPECT_GT(seen.gradient_rel, 1e-3);
+  EXPECT_EQ(seen.first.node, "cross_entropy_loss_mean");
 }
 
 TEST_F(Faults, AttentionWithoutItsCausalMask) {
@@ -248,6 +301,11 @@ TEST_F(Faults, AttentionWithoutItsCausalMask) {
   });
   EXPECT_FALSE(seen.equal);
   EXPECT_GT(seen.loss_rel, 1e-4);
+  EXPECT_EQ(seen.first.node, "scaled_dot_product_attention");
+  EXPECT_EQ(seen.first.pass, "lower-attention");
+  EXPECT_EQ(seen.first.placement, "sharded on dimension 1 in blocks of 4, 4");
+  EXPECT_EQ(seen.first.shape, (ir::Dims{2, 8, 64, 4}));
+  EXPECT_THAT(seen.first.index, testing::SizeIs(4));
 }
 
 TEST_F(Faults, AMaskThatIsDropped) {
@@ -260,6 +318,7 @@ TEST_F(Faults, AMaskThatIsDropped) {
   });
   EXPECT_FALSE(seen.equal);
   EXPECT_GT(seen.loss_rel, 1e-6);
+  EXPECT_EQ(seen.first.node, "scaled_dot_product_attention");
 }
 
 TEST_F(Faults, AClauseOfAMaskThatIsDropped) {
@@ -291,6 +350,8 @@ TEST_F(Faults, PositionsThatStartAnewOnEveryRank) {
   });
   EXPECT_FALSE(seen.equal);
   EXPECT_GT(seen.gradient_rel, 1e-6);
+  EXPECT_EQ(seen.first.node, "mul_5");  // the first reader of the table that the unsharded program has, too
+  EXPECT_THAT(seen.first.ranks, testing::ElementsAre(1));  // rank 0 starts at 0 anyway
 }
 
 TEST_F(Faults, GradientsOfKeysAndValuesExchanged) {
@@ -306,6 +367,9 @@ TEST_F(Faults, GradientsOfKeysAndValuesExchanged) {
   EXPECT_FALSE(seen.equal);
   EXPECT_LE(seen.loss_rel, 1e-10);
   EXPECT_GT(seen.gradient_rel, 0.1);
+  EXPECT_EQ(seen.first.op, "aten.mul.Tensor");  // of the rotary embedding of keys, which reads the wrong one
+  EXPECT_EQ(seen.first.phase, ir::Phase::kBackward);
+  EXPECT_EQ(seen.first.source, "modeling_llama.py:249");
 }
 
 TEST_F(Faults, AMistakeOnOneRankOnly) {
@@ -318,6 +382,8 @@ TEST_F(Faults, AMistakeOnOneRankOnly) {
   });
   EXPECT_FALSE(seen.equal);
   EXPECT_GT(seen.gradient_rel, 0.1);
+  EXPECT_EQ(seen.first.node, "linear_14.bwd.mm");
+  EXPECT_THAT(seen.first.ranks, testing::ElementsAre(1));
 }
 
 TEST_F(Faults, AGradientThatIsMissing) {
@@ -330,6 +396,128 @@ TEST_F(Faults, AGradientThatIsMissing) {
   EXPECT_FALSE(seen.equal);
   EXPECT_NEAR(seen.gradient_rel, 1.0, 1e-12);
   EXPECT_EQ(seen.worst, "blocks.0.attn.qkv.weight");
+  EXPECT_EQ(seen.first.parameter, "blocks.0.attn.qkv.weight");
+  EXPECT_EQ(seen.first.remark, "the program does not compute this gradient");
+}
+
+TEST_F(Faults, TheGradientOfASumThatIsSummed) {
+  use("llama_causal_gqa_pos");
+  const Seen seen = see([](Graph& g, int) {  // of the loss: every rank has its own share of it, whole
+    const NodeId first = find(g, "aten.div.Tensor", backward);
+    const ValueId once = g.node(first).outputs[0];
+    const ValueId summed = insert(g, first, "sp.all_reduce.default", {{"self", Use{once}}}, once, g.value(once).local);
+    for (const NodeId id : g.order)
+      if (id != g.value(summed).producer)
+        ir::forEachUse(g.node(id), [&](Use& use) {
+          if (use.value == once) use.value = summed;
+        });
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_LE(seen.loss_rel, 1e-10);
+  EXPECT_NEAR(seen.gradient_rel, kRanks - 1, 1e-6);
+  EXPECT_EQ(seen.first.phase, ir::Phase::kBackward);
+  EXPECT_THAT(seen.first.reference_node, testing::AnyOf("cross_entropy_loss.bwd._log_softmax_backward_data", "linear_14.bwd.view"));
+}
+
+TEST_F(Faults, AGradientOfASliceThatIsNotGathered) {
+  use("s_pos_param", kRanks, /*stress=*/true);
+  const Seen seen = see([](Graph& g, int rank) {  // its own block, zeros where the others' are
+    const NodeId gather = find(g, "sp.all_gather.default", backward);
+    const ValueId own = ir::useArg(g.node(gather), "self"), whole = g.node(gather).outputs[0];
+    const std::int64_t width = g.value(own).local.at(1);
+    const ValueId padded = insert(g, gather, "aten.constant_pad_nd.default",
+                                  {{"self", Use{own}}, {"pad", std::vector<std::int64_t>{0, 0, rank == 0 ? 0 : width, rank == 0 ? width : 0}}, {"value", 0.0}}, whole,
+                                  g.value(whole).local);
+    g.replaceAllUses(whole, padded);
+    std::erase(g.order, gather);
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_EQ(seen.first.node, "slice_1.bwd.slice_backward");
+  EXPECT_THAT(seen.first.ranks, testing::ElementsAre(0, 1));
+}
+
+TEST_F(Faults, KeyHeadsTiledInsteadOfInterleaved) {
+  use("llama_causal_gqa_pos", 4);  // two kv heads on four ranks: each is needed twice
+  const Seen seen = see([](Graph& g, int) {
+    int changed = 0;
+    for (const NodeId id : g.order) {
+      Node& n = g.node(id);
+      if (n.op.str() != "aten.unsqueeze.default" || n.phase != ir::Phase::kForward || ir::intArg(n, "dim", -1) != 2 || n.provenance.pass != "plan-sequence") continue;
+      n.set("dim", std::int64_t{1});
+      ir::Dims& local = g.value(n.outputs[0]).local;
+      std::swap(local[1], local[2]);
+      ++changed;
+    }
+    EXPECT_EQ(changed, 4);  // keys and values of two layers
+  });
+  EXPECT_FALSE(seen.equal);
+  EXPECT_EQ(seen.first.node, "scaled_dot_product_attention");
+  EXPECT_EQ(seen.first.ranks.size(), 2u);  // the ranks between have the head that they need
+}
+
+TEST_F(Faults, AreFoundInFloat32) {
+  use("llama_causal_gqa_pos", kRanks, false, ir::DType::kF32);
+  const Seen seen = see([](Graph& g, int) {
+    for (const NodeId id : g.order)
+      if (ir::isAttention(g.node(id).op)) g.node(id).set("is_causal", false);
+  });
+  EXPECT_EQ(seen.first.node, "scaled_dot_product_attention");
+}
+
+// --- which pass it was ----------------------------------------------------------------------------------------------
+
+TEST_F(Faults, NoPassIsBlamedForARightProgram) {
+  use("llama_causal_gqa_pos");
+  const session::Bisection found = bisect("", {});
+  EXPECT_EQ(found.pass, "");
+  EXPECT_EQ(found.stages.size(), 1 + passes::planningPasses().size() + passes::programPasses().size());
+  std::map<std::string, std::string> judged;
+  for (const session::BisectStage& s : found.stages) judged[s.pass] = s.judged_by;
+  EXPECT_EQ(judged["functionalize"], "loss");
+  EXPECT_EQ(judged["plan-sequence"], "");  // cannot run
+  EXPECT_EQ(judged["insert-all-to-all"], "values");
+  EXPECT_EQ(judged["parallelize-loss"], "loss");
+  EXPECT_EQ(judged["overlap-collectives"], "loss and gradients");
+}
+
+TEST_F(Faults, ThePassThatLosesTheMaskIsFound) {
+  use("llama_causal_gqa_pos");
+  const session::Bisection found = bisect("lower-attention", [](Graph& g) {
+    for (const NodeId id : g.order)
+      if (ir::isAttention(g.node(id).op)) g.node(id).set("is_causal", false);
+  });
+  EXPECT_EQ(found.pass, "lower-attention");
+  EXPECT_THAT(found.suspects, testing::ElementsAre("lower-attention"));
+  EXPECT_EQ(found.stages.back().judged_by, "loss");
+}
+
+TEST_F(Faults, WhatCannotRunBeforeItIsSuspectedToo) {
+  use("llama_causal_gqa_pos", 4);
+  const session::Bisection found = bisect("insert-all-to-all", [](Graph& g) {  // scores that are not scaled: the placements stay right
+    for (const NodeId id : g.order)
+      if (ir::isAttention(g.node(id).op)) g.node(id).set("scale", 1.0);
+  });
+  EXPECT_EQ(found.pass, "insert-all-to-all");
+  EXPECT_THAT(found.suspects, testing::ElementsAre("plan-sequence", "shard-sequence", "insert-all-to-all"));
+  EXPECT_EQ(found.stages.back().judged_by, "values");
+}
+
+TEST_F(Faults, ThePassThatCountsWronglyIsFound) {
+  use("llama_causal_gqa_pos");
+  const session::Bisection found = bisect("parallelize-loss", [](Graph& g) {
+    const NodeId mean = find(g, "aten.div.Tensor", [](const Node& n) { return n.name.find("_mean") != std::string::npos; });
+    g.node(mean).op = "aten.mul.Tensor";
+  });
+  EXPECT_EQ(found.pass, "parallelize-loss");
+}
+
+TEST_F(Faults, ThePassThatLosesASumInTheBackwardIsFound) {
+  use("llama_causal_gqa_pos");
+  const session::Bisection found = bisect("schedule", [](Graph& g) { drop(g, find(g, "sp.all_reduce.default", backward)); });
+  EXPECT_EQ(found.pass, "schedule");
+  EXPECT_EQ(found.stages.back().judged_by, "loss and gradients");
+  EXPECT_LE(found.stages.back().loss_rel, 1e-10);
+  EXPECT_GT(found.stages.back().grad_rel_max, 0.1);
 }
 
 TEST_F(Faults, RanksThatIssueOtherCollectivesDoNotStart) {

@@ -13,7 +13,7 @@ struct Form {
   const char* name;
   std::size_t least, most;
 };
-constexpr Form kForms[] = {{"open", 1, 1},   {"set", 2, 2},    {"compile", 0, 0}, {"verify", 0, 0},   {"run", 0, 0},    {"start-run", 0, 0}, {"wait", 0, 0},
+constexpr Form kForms[] = {{"open", 1, 1},   {"set", 2, 2},    {"compile", 0, 0}, {"verify", 0, 0},   {"values", 0, 0}, {"run", 0, 0},    {"start-run", 0, 0}, {"wait", 0, 0},
                            {"stop", 1, 1},   {"stage", 1, 1},  {"diff", 2, 2},    {"undiff", 0, 0},   {"select", 1, 1}, {"back", 0, 0},      {"forward", 0, 0},
                            {"event", 1, 1},  {"expand", 1, 1}, {"collapse", 1, 1}, {"colour", 1, 1},  {"fit", 0, 1},    {"search", 1, 100},  {"theme", 1, 1},
                            {"size", 2, 2},   {"panel", 1, 1},  {"screenshot", 1, 1}, {"export", 1, 1}, {"close", 0, 0}};
@@ -165,7 +165,7 @@ void ActionRunner::poke() {
 bool ActionRunner::idle() const {
   if (waits_for_run_) return !workspace_.jobs().busy();
   // A run that was started without waiting goes on beside the other actions.
-  for (const char* lane : {"open", "compile", "verify", "trace"})
+  for (const char* lane : {"open", "compile", "verify", "values", "trace"})
     if (workspace_.jobs().busy(lane)) return false;
   return !graph_.busy();
 }
@@ -235,6 +235,10 @@ Status ActionRunner::begin(const Action& action) {
       workspace_.run();
       if (name == "run") check_ = [this, failure] { return failure(workspace_.runProgress().error ? workspace_.runProgress().error : workspace_.traceError()); };
     }
+  } else if (name == "values") {
+    if (!workspace_.compiled() || workspace_.selection().node == ir::kNone) return usage("values: compile, and select a node");
+    workspace_.readValues(workspace_.selection().node);
+    check_ = [this, failure] { return failure(workspace_.valuesError()); };
   } else if (name == "stop") {
     workspace_.stop(words[0]);
   } else if (name == "stage" || name == "diff") {

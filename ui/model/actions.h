@@ -5,6 +5,7 @@
 //   open FILE            set NAME VALUE       compile            verify             run
 //   start-run (does not wait)                 wait (for all that is under way)      stop LANE
 //   stage NAME           diff A B             undiff             select NODE|MODULE|%VALUE
+//   values (of the selected node: a step of virtual ranks as far as it)
 //   back                 forward              event N (of the trace)
 //   expand MODULE|all    collapse MODULE|all  colour BY          fit [NODE|MODULE]  search WORDS...
 //   theme dark|light     size WIDTH HEIGHT    panel NAME         screenshot FILE    export FILE      close

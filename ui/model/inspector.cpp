@@ -26,7 +26,7 @@ InspectorPage inspectNode(const InspectorScope& scope, ir::NodeId id) {
   page.subtitle = node.op.str() + " · stage " + scope.stage;
   page.sections = {opSection(scope, node), valuesSection(scope, node), placementSection(scope, node), provenanceSection(scope, node),
                    sourceSection(scope, node.location), memorySection(scope, node), costSection(scope, node), timesSection(scope, id),
-                   usersSection(scope, node)};
+                   usersSection(scope, node), numbersSection(scope, node)};
   if (node.location) page.source = sourceLineOf(*node.location);
   return page;
 }
@@ -112,7 +112,7 @@ InspectorPage inspect(const Workspace& w, const NodeTimes* times, bool reading) 
 Inspector::Inspector(Workspace& workspace) : workspace_(workspace), self_(std::make_shared<Inspector*>(this)) {
   listener_ = workspace_.listen([this](Topic topic) {
     if (topic == Topic::kTrace) readTimes();
-    if (topic == Topic::kModel || topic == Topic::kCompiled || topic == Topic::kStage || topic == Topic::kSelection || topic == Topic::kTrace) refresh();
+    if (topic == Topic::kModel || topic == Topic::kCompiled || topic == Topic::kStage || topic == Topic::kSelection || topic == Topic::kTrace || topic == Topic::kValues) refresh();
   });
   readTimes();
   page_ = inspect(workspace_, times_.get(), read_ && !times_);
@@ -136,6 +136,12 @@ void Inspector::readTimes() {
       (*self)->refresh();
     };
   });
+}
+
+void Inspector::follow(const InspectorRow& row) {
+  const InspectorRow here = row;  // the page goes with the selection
+  if (here.target) workspace_.select(*here.target);
+  if (here.read_values != ir::kNone) workspace_.readValues(here.read_values);
 }
 
 void Inspector::refresh() {

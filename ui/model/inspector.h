@@ -19,6 +19,8 @@ struct InspectorRow {
   std::string label, text;
   bool code = false;                 ///< set in the monospaced face
   std::optional<Selection> target;   ///< what a click on it selects
+  ir::NodeId read_values = ir::kNone;  ///< the node whose values a click on it reads, in a step of virtual ranks
+  bool link() const { return target.has_value() || read_values != ir::kNone; }
 };
 struct InspectorSection {
   std::string title;
@@ -48,6 +50,8 @@ class Inspector {
   Inspector& operator=(const Inspector&) = delete;
 
   const InspectorPage& page() const { return page_; }
+  /// A click on a row that is a link.
+  void follow(const InspectorRow& row);
   std::function<void()> on_changed;
 
  private:

@@ -28,6 +28,8 @@ InspectorSection memorySection(const InspectorScope& scope, const ir::Node& node
 InspectorSection costSection(const InspectorScope& scope, const ir::Node& node);
 InspectorSection timesSection(const InspectorScope& scope, ir::NodeId node);
 InspectorSection usersSection(const InspectorScope& scope, const ir::Node& node);
+/// What it computes on each rank, in a step of virtual ranks that was asked for, and how far that is from unsharded.
+InspectorSection numbersSection(const InspectorScope& scope, const ir::Node& node);
 InspectorSection inputSection(const InspectorScope& scope, const ir::Value& value);
 InspectorSection valueUsersSection(const InspectorScope& scope, const ir::Value& value);
 InspectorPage inspectModule(const InspectorScope& scope, const std::string& path);

@@ -34,6 +34,10 @@ std::vector<RunPlot::Point> lineOf(const std::vector<double>& values, double low
 
 RunView::RunView(Workspace& workspace) : workspace_(workspace) {
   listener_ = workspace_.listen([this](Topic topic) {
+    if (topic == Topic::kVerified && workspace_.verified() != announced_) {
+      announced_ = workspace_.verified();
+      if (announced_ && announced_->first_difference) selectNode(announced_->first_difference->node);
+    }
     const bool ours = topic == Topic::kModel || topic == Topic::kSettings || topic == Topic::kCompiled || topic == Topic::kVerified || topic == Topic::kRun || topic == Topic::kBusy;
     if (ours && on_changed) on_changed();
   });
@@ -202,6 +206,31 @@ std::string RunView::remark() const {
   return join(out, " · ");
 }
 
+Verdict verdictOf(const session::VerifyOutcome& v) {
+  Verdict out;
+  out.kind = v.equal ? Verdict::Kind::kEqual : Verdict::Kind::kDifferent;
+  out.title = std::string(v.equal ? "equal" : "different") + strf(": worst gradient %.2g, allowed %.2g", v.gradients.rel_max, v.tolerance.gradient);
+  out.detail = strf("loss %.10g, unsharded %.10g (relative difference %.2g, allowed %.2g); worst on rank %d", v.loss, v.reference_loss, v.loss_rel, v.tolerance.loss, v.worst_rank);
+  for (const exec::ParameterDifference& p : v.gradients.parameters) out.rows.push_back({p.name, p.rel, p.norm, p.got, p.wanted, p.rel <= v.tolerance.gradient});
+  // What is no number is the worst of all.
+  std::stable_sort(out.rows.begin(), out.rows.end(), [](const VerdictRow& a, const VerdictRow& b) {
+    if (std::isnan(a.rel) != std::isnan(b.rel)) return std::isnan(a.rel);
+    return a.rel > b.rel;
+  });
+  if (v.first_difference) {
+    const session::FirstDifference& d = *v.first_difference;
+    std::vector<std::string> ranks;
+    for (const int r : d.ranks) ranks.push_back(std::to_string(r));
+    out.first_node = d.node;
+    out.first = "first difference: %" + d.node + " (" + d.op + ", " + (d.phase == ir::Phase::kForward ? "forward" : "backward") + ")";
+    if (!d.source.empty()) out.first += ", " + d.source;
+    out.first += (ranks.size() == 1 ? ", rank " : ", ranks ") + join(ranks, ", ") + ", made by " + d.pass;
+    if (!d.parameter.empty()) out.first += d.parameter == "loss" ? ", as the loss" : ", as the gradient of " + d.parameter;
+    if (!d.remark.empty()) out.first += "; " + d.remark;
+  }
+  return out;
+}
+
 Verdict RunView::verdict() const {
   Verdict out;
   if (workspace_.jobs().busy("verify")) {
@@ -222,16 +251,7 @@ Verdict RunView::verdict() const {
     out.detail = workspace_.model() ? "Verify compares loss and every gradient with the unsharded graph." : "Open a model first.";
     return out;
   }
-  out.kind = v->equal ? Verdict::Kind::kEqual : Verdict::Kind::kDifferent;
-  out.title = std::string(v->equal ? "equal" : "different") + strf(": worst gradient %.2g, allowed %.2g", v->gradients.rel_max, v->tolerance.gradient);
-  out.detail = strf("loss %.10g, unsharded %.10g (relative difference %.2g, allowed %.2g); worst on rank %d", v->loss, v->reference_loss, v->loss_rel, v->tolerance.loss, v->worst_rank);
-  for (const exec::ParameterDifference& p : v->gradients.parameters) out.rows.push_back({p.name, p.rel, p.norm, p.got, p.wanted, p.rel <= v->tolerance.gradient});
-  // What is no number is the worst of all.
-  std::stable_sort(out.rows.begin(), out.rows.end(), [](const VerdictRow& a, const VerdictRow& b) {
-    if (std::isnan(a.rel) != std::isnan(b.rel)) return std::isnan(a.rel);
-    return a.rel > b.rel;
-  });
-  return out;
+  return verdictOf(*v);
 }
 
 void RunView::selectParameter(const std::string& name) {

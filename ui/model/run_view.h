@@ -62,7 +62,10 @@ struct Verdict {
   std::string title;       ///< "equal: worst gradient 4.1e-16 of 1e-08 allowed"
   std::string detail;      ///< the loss on both sides; or why there is no verdict
   std::vector<VerdictRow> rows;  ///< every gradient, the worst first
+  std::string first;       ///< "first difference: %mul_5 ..."; empty: none is known
+  std::string first_node;  ///< what a click on it selects
 };
+Verdict verdictOf(const session::VerifyOutcome& outcome);
 
 class RunView {
  public:
@@ -102,6 +105,7 @@ class RunView {
  private:
   Workspace& workspace_;
   int listener_ = 0;
+  std::shared_ptr<const session::VerifyOutcome> announced_;  ///< whose first difference was selected
 };
 
 }  // namespace spscope::ui

@@ -150,6 +150,7 @@ void Workspace::opened(std::shared_ptr<const session::Model> model, bool same_fi
   compile_error_.reset();
   verified_.reset();
   verify_error_.reset();
+  dropValues();
   if (!same_file) {
     jobs_.cancel("compile");
     jobs_.cancel("verify");
@@ -239,6 +240,7 @@ void Workspace::compile() {
       compile_error_ = out->error;
       verified_.reset();
       verify_error_.reset();
+      dropValues();
       if (out->value) compiled_ = std::make_shared<const session::CompileOutcome>(std::move(*out->value));
       else compiled_.reset();
       if (out->error) logError("compile", *out->error);
@@ -313,6 +315,35 @@ void Workspace::verify() {
       tell(Topic::kVerified);
     };
   });
+}
+
+void Workspace::dropValues() {
+  jobs_.cancel("values");
+  values_.reset();
+  values_error_.reset();
+  values_of_ = ir::kNone;
+}
+
+void Workspace::readValues(ir::NodeId node, int output) {
+  if (!model_ || !compiled_) return;
+  session::NodeValuesRequest what;
+  what.settings = settings_.compile;
+  what.data = settings_.data;
+  what.programs = session::programsOf(compiled_->compiled);
+  what.node = node;
+  what.output = output;
+  dropValues();
+  values_of_ = node;
+  jobs_.submit("values", [this, model = model_, what](const JobContext& context) -> std::function<void()> {
+    auto out = attempt<session::NodeValues>([&](DiagnosticSink& sink) { return session::nodeValues(*model, what, requestOf(context, sink)); });
+    return [this, out] {
+      values_error_ = out->error;
+      if (out->value) values_ = std::make_shared<const session::NodeValues>(std::move(*out->value));
+      if (out->error) logError("values", *out->error);
+      tell(Topic::kValues);
+    };
+  });
+  tell(Topic::kValues);
 }
 
 void Workspace::run() {

@@ -14,6 +14,7 @@
 
 #include "core/session/compile.h"
 #include "core/session/model.h"
+#include "core/session/node_values.h"
 #include "core/session/run.h"
 #include "core/session/verify.h"
 #include "ui/model/state/job_queue.h"
@@ -23,7 +24,7 @@
 namespace spscope::ui {
 
 /// What changed; views re-read what they show of it.
-enum class Topic { kModel, kSettings, kCompiled, kStage, kSelection, kVerified, kRun, kTrace, kLog, kBusy };
+enum class Topic { kModel, kSettings, kCompiled, kStage, kSelection, kVerified, kValues, kRun, kTrace, kLog, kBusy };
 
 /// A message for the log panel; errors also stay where they arose (compileError() ...).
 struct LogEntry {
@@ -73,6 +74,8 @@ class Workspace {
   Status set(const std::string& name, const std::string& value);
   void compile();
   void verify();
+  /// A step of virtual ranks as far as that node of the compiled program; lane "values". Topic::kValues.
+  void readValues(ir::NodeId node, int output = 0);
   void run();
   /// Ends what runs in a lane: "open", "compile", "verify", "run", "trace".
   void stop(const std::string& lane);
@@ -99,6 +102,10 @@ class Workspace {
   const std::string& failedPass() const { return failed_.failed_pass; }
   std::shared_ptr<const session::VerifyOutcome> verified() const { return verified_; }
   const std::optional<Error>& verifyError() const { return verify_error_; }
+  /// Of the node that was asked for last; null: none, or not of what is compiled now.
+  std::shared_ptr<const session::NodeValues> nodeValues() const { return values_; }
+  ir::NodeId valuesAskedFor() const { return values_of_; }
+  const std::optional<Error>& valuesError() const { return values_error_; }
   const RunProgress& runProgress() const { return run_; }
   std::shared_ptr<const TraceDocument> trace() const { return trace_; }
   std::shared_ptr<const TraceDocument> traceBeside() const { return beside_; }  ///< null: none
@@ -133,6 +140,7 @@ class Workspace {
   void reportStep(const session::StepLine& line);  ///< from the run's thread
   void reportRanks(const std::vector<session::RankStatus>& ranks);  ///< from the run's thread
   void rebuildStages();
+  void dropValues();
 
   WorkspaceSettings settings_;
   std::shared_ptr<const session::Model> model_;
@@ -140,7 +148,9 @@ class Workspace {
   passes::Compiled failed_;  ///< what a failed pipeline left
   std::shared_ptr<const session::VerifyOutcome> verified_;
   std::shared_ptr<const TraceDocument> trace_, beside_;
-  std::optional<Error> open_error_, compile_error_, verify_error_, trace_error_;
+  std::shared_ptr<const session::NodeValues> values_;
+  ir::NodeId values_of_ = ir::kNone;
+  std::optional<Error> open_error_, compile_error_, verify_error_, values_error_, trace_error_;
   RunProgress run_;
   std::vector<Stage> stages_;
   int stage_ = 0, compared_ = -1;

@@ -100,7 +100,7 @@ void MainWindow::makeActions() {
     show_profile_ = true;
   });
   makeAction("stop", tr("Stop"), key(Qt::Key_Escape), tr("Stop what is under way"), [this] {
-    for (const char* lane : {"open", "compile", "verify", "run", "trace"}) workspace().stop(lane);
+    for (const char* lane : {"open", "compile", "verify", "values", "run", "trace"}) workspace().stop(lane);
   });
   makeAction("search", tr("Search"), {QKeySequence(Qt::CTRL | Qt::Key_K), QKeySequence(QKeySequence::Find)}, tr("Find a node by name, op, shape, placement or source"), [this] { search_->open(); });
   makeAction("back", tr("Back"), key(Qt::ALT | Qt::Key_Left), tr("What was selected before"), [this] { workspace().back(); });
@@ -294,7 +294,7 @@ void MainWindow::refreshActions() {
   enable("compile", model);
   enable("verify", model && !jobs.busy("verify"));
   enable("run", model && !running);
-  enable("stop", jobs.busy("open") || jobs.busy("compile") || jobs.busy("verify") || running || jobs.busy("trace"));
+  enable("stop", jobs.busy("open") || jobs.busy("compile") || jobs.busy("verify") || jobs.busy("values") || running || jobs.busy("trace"));
   enable("export", model);
   enable("search", model);
   enable("back", workspace().history().canBack());
@@ -372,7 +372,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   save_.stop();
   remember();
   // What runs is stopped here, and waited for when the workspace goes.
-  for (const char* lane : {"open", "compile", "verify", "run", "trace"}) workspace().stop(lane);
+  for (const char* lane : {"open", "compile", "verify", "values", "run", "trace"}) workspace().stop(lane);
   event->accept();
   if (on_closed) on_closed();
 }

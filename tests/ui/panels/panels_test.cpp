@@ -9,6 +9,7 @@
 #include <QDeadlineTimer>
 #include <QMouseEvent>
 #include <QPushButton>
+#include <QScrollBar>
 #include <QTableWidget>
 #include <QTextBrowser>
 #include <QToolButton>
@@ -139,6 +140,23 @@ TEST_F(PanelsTest, TheInspectorsLinksSelect) {
   Q_EMIT text->anchorClicked(QUrl(QStringLiteral("row/8/0")));
   EXPECT_NE(workspace.selection().node, s.node);
   Q_EMIT text->anchorClicked(QUrl(QStringLiteral("row/99/99")));
+}
+
+TEST_F(PanelsTest, TheInspectorReadsNumbers) {
+  compileModel();
+  workspace.showStage(static_cast<int>(workspace.stages().size()) - 1);
+  InspectorPanel panel(workspace);
+  Selection s;
+  for (const ir::NodeId id : workspace.graph()->order)
+    if (s.node == ir::kNone && ir::isAttention(workspace.graph()->node(id).op)) s.node = id;
+  workspace.select(s);
+  auto* text = panel.findChild<QTextBrowser*>();
+  EXPECT_TRUE(text->toPlainText().contains(QStringLiteral("Run a step of virtual ranks")));
+  Q_EMIT text->anchorClicked(QUrl(QStringLiteral("row/9/0")));  // its only row
+  ASSERT_TRUE(idle());
+  EXPECT_TRUE(text->toPlainText().contains(QStringLiteral("equal within the tolerance"))) << text->toPlainText().toStdString();
+  text->verticalScrollBar()->setValue(text->verticalScrollBar()->maximum());
+  look(panel, "inspector-numbers", {380, 900});
 }
 
 TEST_F(PanelsTest, AClickOnTheMemoryPeakSelectsItsNode) {

@@ -41,7 +41,7 @@ QString htmlOf(const InspectorPage& page) {
       const InspectorRow& row = section.rows[r];
       QString value = breakable(row.text);
       if (row.code) value = QStringLiteral("<span style=\"font-family:'%1'; font-size:8.25pt\">%2</span>").arg(code, value);
-      if (row.target) value = QStringLiteral("<a href='row/%1/%2' style='color:%3; text-decoration:none'>%4</a>").arg(s).arg(r).arg(tone(Tone::kAccent).name(), value);
+      if (row.link()) value = QStringLiteral("<a href='row/%1/%2' style='color:%3; text-decoration:none'>%4</a>").arg(s).arg(r).arg(tone(Tone::kAccent).name(), value);
       // Frames of a stack have no label and take the whole width.
       if (row.label.empty()) out += QStringLiteral("<tr><td colspan='2' style='border-top:1px solid %1; color:%2'>%3</td></tr>").arg(line, text, value);
       else out += QStringLiteral("<tr><td width='30%' style='border-top:1px solid %1; color:%2'>%3</td><td style='border-top:1px solid %1; color:%4'>%5</td></tr>")
@@ -77,9 +77,7 @@ InspectorPanel::InspectorPanel(Workspace& workspace, QWidget* parent) : QWidget(
     const InspectorPage& page = inspector_.page();
     if (at.size() != 3 || at[1].toUInt() >= page.sections.size()) return;
     const auto& rows = page.sections[at[1].toUInt()].rows;
-    if (at[2].toUInt() >= rows.size() || !rows[at[2].toUInt()].target) return;
-    const Selection target = *rows[at[2].toUInt()].target;  // the page goes with the selection
-    workspace_.select(target);
+    if (at[2].toUInt() < rows.size()) inspector_.follow(rows[at[2].toUInt()]);
   });
 
   for (QPushButton* b : {copy_, open_}) b->setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);  // the text beside them wraps

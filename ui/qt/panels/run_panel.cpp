@@ -172,6 +172,11 @@ RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), vie
   verdict_detail_ = new QLabel(this);
   verdict_detail_->setWordWrap(true);
   verdict_detail_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  first_ = new QLabel(this);  // where it begins: a link to the node
+  first_->setWordWrap(true);
+  first_->setObjectName(QStringLiteral("first-difference"));
+  first_->setToolTip(tr("Selects the first node whose value differs from the unsharded one"));
+  QObject::connect(first_, &QLabel::linkActivated, this, [this](const QString& node) { view_.selectNode(node.toStdString()); });
   gradients_ = tableOf({tr("parameter"), tr("relative error"), tr("norm"), tr("got"), tr("unsharded")}, tr("Gradients, the worst first"), this);
   gradients_->setToolTip(tr("A click selects the first node that reads the parameter"));
   const auto choose = [this](int row, int) {
@@ -185,6 +190,7 @@ RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), vie
   verdict_column->setSpacing(4);
   verdict_column->addWidget(verdict_);
   verdict_column->addWidget(verdict_detail_);
+  verdict_column->addWidget(first_);
   verdict_column->addWidget(gradients_, 1);
 
   pages_ = new QTabWidget(this);
@@ -354,6 +360,9 @@ void RunPanel::fillVerdict() {
   verdict_detail_->setFont(smallFont());
   colour(verdict_detail_, Tone::kSecondary);
   verdict_detail_->setText(toQt(v.detail));
+  first_->setVisible(!v.first.empty());
+  first_->setFont(smallFont());
+  first_->setText(QStringLiteral("<a href='%1' style='color:%2'>%3</a>").arg(toQt(v.first_node).toHtmlEscaped(), tone(Tone::kAccent).name(), toQt(v.first).toHtmlEscaped()));
   gradients_->setVisible(!v.rows.empty());
   const void* of = v.rows.empty() ? nullptr : workspace_.verified().get();
   if (of == shown_verdict_) return;

@@ -69,6 +69,7 @@ class RunPanel final : public QWidget {
   QTextBrowser* failure_ = nullptr;
   QLabel* verdict_ = nullptr;
   QLabel* verdict_detail_ = nullptr;
+  QLabel* first_ = nullptr;
   QTableWidget* gradients_ = nullptr;
   const void* shown_verdict_ = nullptr;  ///< which verdict the table holds
   Workspace& workspace_;

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/first_difference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "core/base/strings.h"
+#include "core/ir/pending.h"
+#include "core/session/value_map.h"
+#include "core/session/virtual_programs.h"
+#include "core/torch/value_compare.h"
+
+namespace spscope::session {
+namespace {
+
+using exec::TensorBag;
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::ValueId;
+
+constexpr std::int64_t kBudget = std::int64_t{1} << 30;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+const Graph& graphOf(const exec::VirtualRanks& ranks, int rank) { return ranks.program(rank).graph(); }
+
+/// What the unsharded run left behind.
+struct Reference {
+  std::vector<double> scale;            ///< by value: what a difference is measured by
+  std::map<ValueId, TensorBag> kept;    ///< the stretch under comparison
+  exec::StepResult result;
+};
+
+class Comparer {
+ public:
+  Comparer(const Sides& sides, const Request& request) : sides_(sides), request_(request), ref_(*sides.reference) {}
+
+  Result<ValueComparison> run() {
+    SP_ASSIGN(exec::VirtualRanks reference, prepareRanks({sides_.reference}, sides_.state));
+    SP_ASSIGN(exec::VirtualRanks sharded, prepareRanks(sides_.programs, sides_.state));
+    if (sides_.values) {
+      for (const auto& graph : sides_.programs) {
+        maps_.push_back(counterpartsOf(*graph, ref_));
+        if (sides_.unsettled) dropSums(*graph, maps_.back());
+      }
+      outers_ = shardOuters(*sides_.programs.front());
+      countAlone();
+    }
+    order();
+    std::size_t begin = 0;
+    do {  // once, even where nothing is to be kept: the results are compared too
+      const std::size_t end = stretchFrom(begin);
+      SP_TRY(runReference(reference, begin, end));
+      SP_TRY(runSharded(sharded, begin));
+      begin = end;
+      const bool found = best_.first && begin > 0 && best_.position <= position_[static_cast<std::size_t>(wanted_[begin - 1])];
+      if (found) break;  // what comes later in the program cannot be the first
+    } while (begin < wanted_.size());
+    out_.first = std::move(best_.first);
+    return std::move(out_);
+  }
+
+ private:
+  static void dropSums(const Graph& graph, std::vector<Counterpart>& map) {
+    std::vector<bool> open(graph.valueCount(), false);
+    for (const NodeId id : graph.order) {
+      const Node& n = graph.node(id);
+      bool from_open = false;
+      ir::forEachUse(n, [&](const ir::Use& use) { from_open = from_open || open[static_cast<std::size_t>(use.value)]; });
+      for (const ValueId v : n.outputs) {
+        if (v == ir::kNone || !(from_open || graph.value(v).placement.isPartial())) continue;
+        open[static_cast<std::size_t>(v)] = true;
+        map[static_cast<std::size_t>(v)].reference = ir::kNone;
+      }
+    }
+  }
+
+  void countAlone() {
+    const Graph& g = *sides_.programs.front();
+    for (const NodeId id : g.order)
+      for (const ValueId v : g.node(id).outputs)
+        out_.alone += !ir::isStart(g.node(id).op) && v != ir::kNone && maps_.front()[static_cast<std::size_t>(v)].reference == ir::kNone;
+  }
+
+  /// Values of the reference that are wanted, in program order.
+  void order() {
+    position_.assign(ref_.valueCount(), -1);
+    std::vector<bool> has(ref_.valueCount(), false);
+    for (const auto& map : maps_)
+      for (const Counterpart& c : map)
+        if (c.reference != ir::kNone) has[static_cast<std::size_t>(c.reference)] = true;
+    std::int64_t at = 0;
+    for (const NodeId id : ref_.order) {
+      for (const ValueId v : ref_.node(id).outputs) {
+        if (v == ir::kNone) continue;
+        position_[static_cast<std::size_t>(v)] = at;
+        if (has[static_cast<std::size_t>(v)]) wanted_.push_back(v);
+      }
+      ++at;
+    }
+  }
+
+  std::size_t stretchFrom(std::size_t begin) const {
+    const std::int64_t budget = sides_.budget_bytes > 0 ? sides_.budget_bytes : kBudget;
+    std::int64_t bytes = 0;
+    std::size_t end = begin;
+    for (; end < wanted_.size(); ++end) {
+      const ir::Value& v = ref_.value(wanted_[end]);
+      const std::int64_t own = v.storage == ir::kNone ? v.localBytes() : 0;
+      if (end > begin && bytes + own > budget) break;
+      bytes += own;
+    }
+    return end;
+  }
+
+  /// Keeps the wanted values [begin, end). The first time through to the results, later only as far as needed.
+  Status runReference(exec::VirtualRanks& ranks, std::size_t begin, std::size_t end) {
+    request_.report("unsharded values", static_cast<std::int64_t>(begin), static_cast<std::int64_t>(wanted_.size()));
+    reference_.kept.clear();
+    const bool first = reference_.scale.empty();
+    reference_.scale.resize(ref_.valueCount(), 0.0);
+    std::vector<bool> keep(ref_.valueCount(), false);
+    for (std::size_t i = begin; i < end; ++i) keep[static_cast<std::size_t>(wanted_[i])] = true;
+    SP_TRY(ranks.begin(sides_.inputs, options()));
+    if (first && sides_.values)
+      for (const ir::Input& input : ref_.inputs) SP_TRY(measure(ranks, input.value, nullptr));
+    const std::int64_t last = end > begin ? position_[static_cast<std::size_t>(wanted_[end - 1])] : -1;
+    while (!ranks.done()) {
+      const std::size_t at = ranks.position(0);
+      if (!first && static_cast<std::int64_t>(at) > last) return {};
+      const Node& n = ranks.program(0).node(at);
+      SP_TRY(ranks.stepNode());
+      for (const ValueId v : n.outputs) {
+        if (v == ir::kNone) continue;
+        if (first && sides_.values) SP_TRY(measure(ranks, v, &n));
+        if (!keep[static_cast<std::size_t>(v)]) continue;
+        if (auto value = ranks.value(0, v)) reference_.kept.emplace(v, std::move(*value));
+      }
+    }
+    SP_ASSIGN(std::vector<exec::StepResult> results, ranks.finish());
+    reference_.result = std::move(results.front());
+    return {};
+  }
+
+  /// A value that is nearly zero because large ones cancel has the rounding of those; so has what is only another shape of it.
+  Status measure(const exec::VirtualRanks& ranks, ValueId v, const Node* n) {
+    double& scale = reference_.scale[static_cast<std::size_t>(v)];
+    if (auto value = ranks.value(0, v); value && ir::isFloating(ref_.value(v).dtype)) {
+      SP_ASSIGN(scale, exec::normOfValue(*value));
+    }
+    const double share = ref_.value(v).storage != ir::kNone ? 1.0 : sides_.tolerance.floor;
+    if (n != nullptr)
+      ir::forEachUse(*n, [&](const ir::Use& use) { scale = std::max(scale, share * reference_.scale[static_cast<std::size_t>(use.value)]); });
+    return {};
+  }
+
+  struct Parts {
+    std::vector<TensorBag> of_rank;
+    int have = 0;
+  };
+
+  Status runSharded(exec::VirtualRanks& ranks, std::size_t begin) {
+    request_.report("sharded values", static_cast<std::int64_t>(begin), static_cast<std::int64_t>(wanted_.size()));
+    ++out_.runs;
+    std::map<std::pair<ValueId, std::string>, Parts> open;  // parts that have come so far
+    SP_TRY(ranks.begin(sides_.inputs, options()));
+    std::vector<std::size_t> before(static_cast<std::size_t>(ranks.ranks()));
+    while (!ranks.done()) {
+      for (int r = 0; r < ranks.ranks(); ++r) before[static_cast<std::size_t>(r)] = ranks.position(r);
+      SP_TRY(ranks.stepNode());
+      if (maps_.empty()) continue;
+      for (int r = 0; r < ranks.ranks(); ++r) {
+        const std::size_t at = before[static_cast<std::size_t>(r)];
+        if (ranks.position(r) == at) continue;
+        const Node& n = ranks.program(r).node(at);
+        for (const ValueId v : n.outputs) {
+          if (v == ir::kNone) continue;
+          const Counterpart& c = maps_[static_cast<std::size_t>(r)][static_cast<std::size_t>(v)];
+          if (c.reference == ir::kNone || !reference_.kept.contains(c.reference)) continue;
+          auto value = ranks.value(r, v);
+          if (!value) continue;  // nobody reads it: it is gone already
+          Parts& parts = open[{c.reference, graphOf(ranks, r).value(v).name}];
+          parts.of_rank.resize(static_cast<std::size_t>(ranks.ranks()));
+          parts.of_rank[static_cast<std::size_t>(r)] = std::move(*value);
+          if (++parts.have < ranks.ranks()) continue;
+          SP_TRY(compare(n, v, graphOf(ranks, r), c, parts.of_rank));
+          open.erase({c.reference, graphOf(ranks, r).value(v).name});
+        }
+      }
+    }
+    SP_ASSIGN(const std::vector<exec::StepResult> results, ranks.finish());
+    if (sides_.unsettled) out_.equal = !best_.first;
+    return out_.runs == 1 && !sides_.unsettled ? compareResults(ranks, results) : Status();
+  }
+
+  Status compare(const Node& n, ValueId v, const Graph& graph, const Counterpart& c, const std::vector<TensorBag>& parts) {
+    const TensorBag& whole = reference_.kept.at(c.reference);
+    const ir::Dims shape = whole.entry(0).shape;
+    std::vector<ir::Dims> shapes;
+    for (const TensorBag& part : parts) shapes.push_back(part.entry(0).shape);
+    std::vector<exec::Assembly> ways = exec::assembliesFor(shapes, shape, outers_);
+    if (c.how) {
+      if (!exec::fits(*c.how, shapes, shape)) return {};
+      ways = {*c.how};
+    }
+    std::optional<exec::ValueDifference> nearest;
+    exec::Assembly how;
+    for (const exec::Assembly& way : ways) {
+      SP_ASSIGN(exec::ValueDifference d, exec::compareValue(parts, whole, way));
+      if (nearest && !(d.error < nearest->error)) continue;
+      nearest = std::move(d);
+      how = way;
+    }
+    if (!nearest) return {};
+    ++out_.compared;
+    const bool is_float = ir::isFloating(graph.value(v).dtype);
+    const double scale = is_float ? std::max(nearest->norm, reference_.scale[static_cast<std::size_t>(c.reference)]) : nearest->norm;
+    const double allowed = is_float ? sides_.tolerance.gradient * scale : 0.0;
+    if (nearest->error <= allowed) return {};
+    FirstDifference d = describe(graph, n, v);
+    d.reference_node = ref_.node(ref_.value(c.reference).producer).name;
+    d.placement = placementWords(how);
+    d.rel = scale > 0.0 ? nearest->error / scale : kInfinity;
+    d.max_abs = nearest->max_abs;
+    d.max_rel = nearest->max_rel;
+    d.shape = shape;
+    d.index = nearest->worst;
+    d.got = nearest->got;
+    d.wanted = nearest->wanted;
+    d.ranks = ranksOff(nearest->rank_error, allowed, static_cast<int>(parts.size()));
+    if (how.kind == ir::PlacementKind::kReplicated) {
+      const exec::Assembly sum{ir::PlacementKind::kPartial};
+      SP_ASSIGN(const exec::ValueDifference as_sum, exec::compareValue(parts, whole, sum));
+      if (as_sum.error <= allowed) d.remark = kSumIsMissing;
+    }
+    offer(position_[static_cast<std::size_t>(c.reference)], std::move(d));
+    return {};
+  }
+
+  static std::vector<int> ranksOff(const std::vector<double>& errors, double allowed, int ranks) {
+    std::vector<int> out;
+    if (errors.size() == static_cast<std::size_t>(ranks)) {
+      for (int r = 0; r < ranks; ++r)
+        if (!(errors[static_cast<std::size_t>(r)] <= allowed)) out.push_back(r);
+      // A shard's error may be spread so that no rank alone is over the bound.
+      if (out.empty()) out.push_back(static_cast<int>(std::max_element(errors.begin(), errors.end()) - errors.begin()));
+      return out;
+    }
+    out.resize(static_cast<std::size_t>(ranks));  // a sum: each of them may be
+    std::iota(out.begin(), out.end(), 0);
+    return out;
+  }
+
+  static FirstDifference describe(const Graph& graph, const Node& n, ValueId v) {
+    FirstDifference d;
+    d.node = n.name;
+    d.node_id = n.id;
+    if (v != ir::kNone) d.value = graph.value(v).name;
+    d.op = n.op.str();
+    d.phase = n.phase;
+    d.pass = n.provenance.pass.empty() ? "import" : n.provenance.pass.str();
+    if (n.location) d.source = n.location->source, d.module = n.location->module_path;
+    return d;
+  }
+
+  /// Loss and gradients, as verify compares them.
+  Status compareResults(const exec::VirtualRanks& ranks, const std::vector<exec::StepResult>& results) {
+    const exec::StepResult& wanted = reference_.result;
+    out_.equal = true;
+    out_.reference_loss = wanted.loss;
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      const exec::StepResult& got = results[r];
+      const Graph& graph = graphOf(ranks, static_cast<int>(r));
+      if (wanted.has_loss && got.has_loss) {
+        const double rel = exec::relativeError(got.loss, wanted.loss);
+        if (r == 0 || !(rel <= out_.loss_rel)) out_.loss = got.loss, out_.loss_rel = rel;
+        if (!(rel <= sides_.tolerance.loss)) {
+          out_.equal = false;
+          FirstDifference d = atOutput(graph, ir::OutputKind::kLoss, -1);
+          d.parameter = "loss";
+          d.rel = d.max_rel = rel;
+          d.max_abs = std::abs(got.loss - wanted.loss);
+          d.got = got.loss;
+          d.wanted = wanted.loss;
+          double sum = 0.0;
+          for (const exec::StepResult& other : results) sum += other.loss;
+          if (results.size() > 1 && exec::relativeError(sum, wanted.loss) <= sides_.tolerance.loss) d.remark = kSumIsMissing;
+          offerResult(ir::OutputKind::kLoss, -1, static_cast<int>(r), std::move(d));
+        }
+      }
+      if (got.gradients.empty() && graph.form != ir::Form::kJoint) continue;  // a forward alone
+      out_.gradients = true;
+      SP_ASSIGN(const exec::GradientComparison all, exec::compareGradients(got.gradients, wanted.gradients, sides_.tolerance.floor));
+      out_.grad_rel_max = std::max(out_.grad_rel_max, all.rel_max);
+      for (const exec::ParameterDifference& p : all.parameters) {
+        if (p.rel <= sides_.tolerance.gradient) continue;
+        out_.equal = false;
+        const int input = inputNamed(p.name);
+        FirstDifference d = atOutput(graph, ir::OutputKind::kGradient, input);
+        d.parameter = p.name;
+        d.rel = p.rel;
+        d.max_abs = std::abs(p.got - p.wanted);
+        d.max_rel = p.wanted == 0.0 ? kInfinity : d.max_abs / std::abs(p.wanted);
+        d.got = p.got;
+        d.wanted = p.wanted;
+        SP_TRY(remarkOnSum(results, p.name, &d));
+        offerResult(ir::OutputKind::kGradient, input, static_cast<int>(r), std::move(d));
+      }
+    }
+    return {};
+  }
+
+  Status remarkOnSum(const std::vector<exec::StepResult>& results, const std::string& name, FirstDifference* d) {
+    std::vector<TensorBag> parts;
+    TensorBag whole;
+    if (!reference_.result.gradients.contains(name)) return {};
+    SP_TRY(whole.share(reference_.result.gradients, name));
+    for (const exec::StepResult& r : results) {
+      if (!r.gradients.contains(name)) {
+        d->remark = "the program does not compute this gradient";
+        return {};
+      }
+      TensorBag part;
+      SP_TRY(part.share(r.gradients, name));
+      parts.push_back(std::move(part));
+    }
+    SP_ASSIGN(const exec::ValueDifference sum, exec::compareValue(parts, whole, {ir::PlacementKind::kPartial}));
+    d->shape = whole.entry(0).shape;
+    d->index = sum.worst;
+    if (parts.size() > 1 && sum.error <= sides_.tolerance.gradient * sum.norm) d->remark = kSumIsMissing;
+    return {};
+  }
+
+  int inputNamed(const std::string& name) const {
+    for (std::size_t i = 0; i < ref_.inputs.size(); ++i)
+      if (ref_.inputs[i].name == name) return static_cast<int>(i);
+    return -1;
+  }
+
+  /// The node that gives a result, on a rank; of the unsharded program where the rank has no such result.
+  FirstDifference atOutput(const Graph& graph, ir::OutputKind kind, int input) const {
+    for (const Graph* g : {&graph, &ref_})
+      for (const ir::Output& out : g->outputs) {
+        if (out.kind != kind || (input >= 0 && out.input != input) || out.value == ir::kNone) continue;
+        const NodeId producer = g->value(out.value).producer;
+        if (producer == ir::kNone) continue;
+        FirstDifference d = describe(*g, g->node(producer), out.value);
+        if (g == &ref_) d.node_id = ir::kNone;
+        d.placement = "replicated";
+        return d;
+      }
+    return {};
+  }
+
+  void offerResult(ir::OutputKind kind, int input, int rank, FirstDifference d) {
+    std::int64_t position = static_cast<std::int64_t>(ref_.order.size());
+    for (const ir::Output& out : ref_.outputs)
+      if (out.kind == kind && (input < 0 || out.input == input) && out.value != ir::kNone && position_[static_cast<std::size_t>(out.value)] >= 0) {
+        position = position_[static_cast<std::size_t>(out.value)];
+        d.reference_node = ref_.node(ref_.value(out.value).producer).name;
+      }
+    if (best_.first && best_.position == position && best_.first->parameter == d.parameter && !d.parameter.empty()) {
+      best_.first->ranks.push_back(rank);
+      return;
+    }
+    d.ranks = {rank};
+    offer(position, std::move(d));
+  }
+
+  /// Of the same place in the unsharded program the one that was computed first.
+  void offer(std::int64_t position, FirstDifference d) {
+    if (best_.first && best_.position <= position) return;
+    best_.position = position;
+    best_.first = std::move(d);
+  }
+
+  exec::StepOptions options() const {
+    exec::StepOptions o = sides_.step;
+    o.observer = nullptr;
+    o.cancel = request_.cancel;
+    return o;
+  }
+
+  static constexpr const char* kSumIsMissing = "the values of the ranks add up to the right one: a sum over the ranks is missing";
+
+  const Sides& sides_;
+  const Request& request_;
+  const Graph& ref_;
+  std::vector<std::vector<Counterpart>> maps_;  ///< by rank
+  std::vector<std::int64_t> outers_;
+  std::vector<ValueId> wanted_;
+  std::vector<std::int64_t> position_;  ///< of a reference value's node in its program
+  Reference reference_;
+  ValueComparison out_;
+  struct {
+    std::int64_t position = 0;
+    std::optional<FirstDifference> first;
+  } best_;
+};
+
+}  // namespace
+
+Result<ValueComparison> compareValues(const Sides& sides, const Request& request) { return Comparer(sides, request).run(); }
+
+}  // namespace spscope::session
