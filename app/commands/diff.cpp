@@ -36,7 +36,7 @@ class Diff : public Command {
            "Two traces are compared by what ran: time and number of times of each node, op and kernel.";
   }
   std::string examples() const override {
-    return "  spscope diff stages/02-plan-sequence.txt stages/03-shard-sequence.txt\n"
+    return "  spscope diff stages/04-plan-sequence.txt stages/05-shard-sequence.txt\n"
            "  spscope diff old.pt2 new.pt2 --exit-code      exit 1 when they differ\n"
            "  spscope diff before.spt after.spt             two traces";
   }

@@ -104,7 +104,7 @@ class Inspect : public Command {
   std::string examples() const override {
     return "  spscope inspect resources/samples/llama_gqa.pt2\n"
            "  spscope inspect resources/samples/llama_gqa.pt2 --check   checksums of every entry too\n"
-           "  spscope inspect stages/02-plan-sequence.txt              a stage saved by compile --stages";
+           "  spscope inspect stages/04-plan-sequence.txt              a stage saved by compile --stages";
   }
   std::string meaningOfNo() const override { return "a checksum differs, or an output could not be written"; }
   void declare(CLI::App& command) override {

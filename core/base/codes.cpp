@@ -23,7 +23,7 @@ const std::vector<CodeInfo>& allCodes() {
         // --- graphs: text form, verifier, manager
         {"text-syntax", "The text of a graph is not understood at the place shown.",
          "Correct the line; docs/ir.md holds the grammar. Stages are best written by spscope compile --stages.",
-         "stages/02-plan-sequence.txt:14:21: a value is expected behind ="},
+         "stages/04-plan-sequence.txt:14:21: a value is expected behind ="},
         {"verify-collective", "An sp.* node's arguments, blocks and shapes do not agree.",
          "A fault of the pass named in the report: please send the reproducer file.",
          "sp.all_to_all.default: its blocks do not make up the dimension"},
@@ -162,7 +162,7 @@ const std::vector<CodeInfo>& allCodes() {
          "a program cannot be converted to float16"},
         {"stage-source", "A saved stage cannot stand for its model: the model is gone, has changed, or is not named.",
          "Name the .pt2 file itself, or compile it again with --stages.",
-         "the model llama.pt2 has changed since stages/10-schedule.txt was written"},
+         "the model llama.pt2 has changed since stages/14-schedule.txt was written"},
         {"weight-missing", "The archive holds no values for a parameter or buffer.",
          "Save the program again, or use --seed-weights K.",
          "the archive holds no values for lm_head.weight"},

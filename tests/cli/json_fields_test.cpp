@@ -134,7 +134,7 @@ TEST_F(JsonFieldsTest, Run) {
 TEST_F(JsonFieldsTest, Diff) {
   ASSERT_EQ(answer("compile " + sample() + " --threads 1 --stages " + tmp_.path() + "/stages").count("files"), 1U);
   const std::string stages = tmp_.path() + "/stages/";
-  expectFields(answer("diff " + stages + "00-import.txt " + stages + "02-plan-sequence.txt"),
+  expectFields(answer("diff " + stages + "00-import.txt " + stages + "04-plan-sequence.txt"),
                Json::parse(R"({"added":["object"],"removed":"list","changed":["object"]})"));
 }
 
