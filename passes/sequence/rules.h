@@ -37,6 +37,8 @@ std::optional<Shard> chooseShard(const Planner& p, const std::vector<ir::ValueId
                                  int skip = -1);
 /// The rule of every elementwise op (also used by masks, where, dropout-free paths).
 NoRule elementwise(Planner& p, ir::NodeId id);
+/// An sp.* op on another axis of the mesh (shard-batch left it).
+NoRule onOtherAxis(Planner& p, ir::NodeId id);
 /// An op that acts along one dim only: needs it whole.
 NoRule alongDim(Planner& p, ir::NodeId id, Symbol operand, std::int64_t dim);
 /// Inserts unsqueeze(v, dim).
