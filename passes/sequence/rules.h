@@ -24,6 +24,7 @@ void addIndexRules(RuleTable& table);
 void addContractionRules(RuleTable& table);
 void addAttentionRules(RuleTable& table);
 void addLossRules(RuleTable& table);
+void addBatchRules(RuleTable& table);
 
 // --- shared by families ---------------------------------------------------------------------------------------------
 int normDim(std::int64_t dim, int rank);

@@ -23,4 +23,35 @@ NoRule onOtherAxis(Planner& p, ir::NodeId id) {
   return {};
 }
 
+namespace {
+
+/// Images of a batch are convolved one by one.
+NoRule convolveRows(Planner& p, ir::NodeId id) {
+  const ir::Node& n = p.node(id);
+  const ir::ValueId x = n.find("input") ? ir::useArg(n, "input") : ir::useArg(n, "self");
+  if (x == ir::kNone) return "not defined on sharded values";
+  if (allReplicated(p, p.operands(id))) {
+    p.setReplicated(id);
+    return {};
+  }
+  const ir::Placement placement = p.placement(x);
+  const ir::Dims out = p.value(n.outputs[0]).shape;
+  if (!placement.isSharded() || placement.dim != 0 || out.size() != p.value(x).shape.size()) return "not defined on sharded values";
+  for (const ir::ValueId v : p.operands(id)) {
+    if (v == x) continue;
+    if (!p.placement(v).isReplicated()) return "its filters are sharded";
+    p.replaceOperand(id, v, p.vary(v));
+  }
+  ir::Factors factors = ir::plainFactors(out);
+  factors[0] = p.factors(x)[0];
+  p.setOutput(id, 0, std::move(factors), placement);
+  return {};
+}
+
+}  // namespace
+
+void addBatchRules(RuleTable& table) {
+  for (std::string_view name : {"conv1d", "conv2d", "conv3d", "convolution"}) table[name] = convolveRows;
+}
+
 }  // namespace spscope::passes

@@ -66,6 +66,15 @@ PassContext inner(const PassContext& context, const Settings& settings, std::map
   return out;
 }
 
+/// What the sequence passes made here was made by this pass.
+void claim(ir::Graph& graph, std::string_view pass) {
+  for (ir::NodeId id : graph.order) {
+    ir::Node& n = graph.node(id);
+    for (std::string_view lent : {"plan-sequence", "shard-sequence", "insert-all-to-all", "parallelize-loss"})
+      if (n.provenance.pass == Symbol(lent)) n.provenance.pass = Symbol(pass);
+  }
+}
+
 Status checkPlan(const ir::Graph& graph, const PassContext& context) {
   ir::Graph tagged = graph;
   tagBatch(tagged, context.settings);
@@ -102,6 +111,7 @@ Result<bool> runPlan(ir::Graph& graph, const PassContext& context) {
   graph.mesh.axes = {{"sp", settings.sp}};
   tagBatch(graph, context.settings);
   SP_TRY(Planner(graph, on_batch).run());
+  claim(graph, "plan-batch");
   for (const char* name : {"vary", "slice", "all_gather", "all_reduce", "all_to_all"}) context.count(name, statistics[name]);
   return true;
 }
@@ -114,6 +124,7 @@ Result<bool> runShard(ir::Graph& graph, const PassContext& context) {
     SP_TRY(pass.checkLegal(graph, on_batch));
     SP_TRY(pass.run(graph, on_batch));
   }
+  claim(graph, "shard-batch");
   for (ir::NodeId id : graph.order) {
     ir::Node& n = graph.node(id);
     if (n.op.str().rfind("sp.", 0) == 0) ir::setAxis(n, ir::MeshAxis::kData), context.count("ties");

@@ -220,7 +220,7 @@ TEST_P(Stress2x2, GivesTheReference) {
   zoo::Case what = zoo::caseOf(GetParam(), 2, true);
   what.dp = 2;
   const auto verified = zoo::verify(what);
-  if (!verified && verified.error().code == "setting-dp") return;  // one row
+  if (!verified && verified.error().code == "setting-dp") return;  // one row, or three
   ASSERT_TRUE(verified) << verified.error().format();
   EXPECT_TRUE(verified->outcome.equal) << verified->outcome.gradients.worst << " off by " << verified->outcome.gradients.rel_max;
   const zoo::Distance far = zoo::distance(verified->outcome.loss, verified->gradients, zoo::reference(GetParam(), true), "f64");
