@@ -193,6 +193,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
       if (profile) profile->hostCall(i, "load batch", load_begin, monotonicNs());
       reporter.phase("step");
       reporter.step(first + i);
+      options.step = index;  // batches of one step draw other random numbers
       const std::int64_t begin = monotonicNs();
       auto step = executor.step(inputs, options);
       busy_ns += monotonicNs() - begin;

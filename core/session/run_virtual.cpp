@@ -112,6 +112,7 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
         SP_ASSIGN(batch.weight, weights.weight(inputs));
       }
       recordCall(i, "load batch", load_begin);
+      options.step = index;  // batches of one step draw other random numbers
       const std::int64_t begin = monotonicNs();
       SP_ASSIGN(batch.ranks, ranks.step(inputs, options));
       busy_ns += monotonicNs() - begin;

@@ -197,7 +197,7 @@ Result<StepResult> Executor::step(const TensorBag& inputs, const StepOptions& op
   const MeterScope counting(impl_->state.meter);
   SP_TRY(impl_->state.begin(inputs));
   seedStep(program, options);
-  const RandomScope random({stepSeed(options.seed, options.step), rank, options.replica, options.replicas});
+  const RandomScope random(drawsOf(program, options));
   if (options.observer != nullptr) {
     impl_->state.meter.setObserver(options.observer, rank);
     options.observer->stepBegin(rank, options.step, monotonicNs());

@@ -23,7 +23,6 @@ struct VirtualRanks::Impl {
   std::vector<std::size_t> positions;   ///< of each rank in its own program
   std::vector<at::Tensor> generators;   ///< state of the random generator of each rank
   StepOptions options;
-  std::uint64_t step_seed = 0;
   std::int64_t sequence = 0;
   bool running = false;
   /// A started collective of all ranks, by exchange. Nothing moves before the first rank waits for it: so a program that
@@ -100,7 +99,7 @@ struct VirtualRanks::Impl {
     at::Tensor& random_state = generators[static_cast<std::size_t>(rank)];
     if (random && random_state.defined()) generator.set_state(random_state);
     const MeterScope counting(state(rank).meter);
-    const RandomScope indexed({step_seed, rank, options.replica, options.replicas});
+    const RandomScope indexed(drawsOf(state(rank).program(), options));
     Status status = nodeBegins(rank);
     if (status) {
       try {
@@ -369,7 +368,6 @@ Status VirtualRanks::begin(const TensorBag& inputs, const StepOptions& options) 
     }
   }
   seedStep(impl_->state(0).program(), options);
-  impl_->step_seed = stepSeed(options.seed, options.step);
   impl_->generators.assign(static_cast<std::size_t>(ranks()), {});
   if (impl_->state(0).program().hasRandomNodes())
     for (auto& g : impl_->generators) g = at::detail::getDefaultCPUGenerator().get_state();

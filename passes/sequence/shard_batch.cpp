@@ -63,6 +63,7 @@ PassContext inner(const PassContext& context, const Settings& settings, std::map
   out.diagnostics = context.diagnostics;
   out.statistics = &statistics;
   out.rank = context.rank / context.settings.sp;
+  out.on_batch = true;
   return out;
 }
 

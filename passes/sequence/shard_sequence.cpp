@@ -64,7 +64,7 @@ void placeDraw(ir::Node& node, const ir::Value& out) {
 }
 
 /// Rewrites the arguments that name sizes or positions to those of this rank.
-bool localizeArguments(ir::Graph& graph, NodeId id) {
+bool localizeArguments(ir::Graph& graph, NodeId id, bool on_batch) {
   ir::Node& node = graph.node(id);
   const auto base = ir::baseName(node.op);
   if (node.outputs.empty() || node.outputs[0] == ir::kNone) return false;
@@ -84,7 +84,9 @@ bool localizeArguments(ir::Graph& graph, NodeId id) {
     return true;
   }
   if (ir::rng::isRng(node.op)) {
-    placeDraw(node, out);
+    // Which rows a replica draws for is known when it runs; until then the operand says where the draw lives.
+    if (on_batch) node.set("size", out.local);
+    else placeDraw(node, out);
     return true;
   }
   if (out.local == out.shape) return false;
@@ -128,7 +130,7 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
   for (NodeId id : rw.program()) {
     rw.visit(id);
     if (graph.node(id).op != ir::sp::kRedistribute) {
-      localizeArguments(graph, id) ? rw.keepChanged(id) : rw.keep(id);
+      localizeArguments(graph, id, context.on_batch) ? rw.keepChanged(id) : rw.keep(id);
       continue;
     }
     const Redistribution kind = kindOf(graph, graph.node(id));
