@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ir/mesh_axis.h"
 
+#include <algorithm>
+
 namespace spscope::ir {
 namespace {
 
@@ -58,6 +60,13 @@ std::string groupName(const Mesh& mesh, int rank, MeshAxis axis) {
   std::string name(axisName(axis));
   if (axisSize(mesh, axis) != axisSize(mesh, MeshAxis::kAll)) name += "@" + std::to_string(axisGroup(mesh, rank, axis).front());
   return name;
+}
+
+Dims shardBlocks(std::int64_t n, int ranks) {
+  const std::int64_t each = (n + ranks - 1) / ranks;
+  Dims out;
+  for (std::int64_t left = n; static_cast<int>(out.size()) < ranks; left -= out.back()) out.push_back(std::min(each, left));
+  return out;
 }
 
 }  // namespace spscope::ir

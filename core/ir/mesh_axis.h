@@ -26,6 +26,8 @@ void setAxis(Node& node, MeshAxis axis);
 int axisSize(const Mesh& mesh, MeshAxis axis);
 /// The place of a rank among those of its group along the axis.
 int axisRank(const Mesh& mesh, int rank, MeshAxis axis);
+/// Blocks of `n` over `ranks`, all as large as the first but the last ones: what a rank keeps of a sharded optimizer.
+Dims shardBlocks(std::int64_t n, int ranks);
 /// The place of Graph::rank on the sequence axis: whose local shapes the graph shows.
 inline int sequenceRank(const Graph& graph) { return axisRank(graph.mesh, graph.rank, MeshAxis::kSequence); }
 /// The group's ranks, in order.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ir/placement.h"
 
-#include <algorithm>
-
 namespace spscope::ir {
 
 std::int64_t numel(const Dims& dims) {
@@ -57,13 +55,6 @@ ShardSpec canonical(const Factors& factors, const Placement& placement) {
 Dims balancedBlocks(std::int64_t n, int ranks) {
   Dims out(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) out[static_cast<std::size_t>(r)] = n / ranks + (r < n % ranks ? 1 : 0);
-  return out;
-}
-
-Dims shardBlocks(std::int64_t n, int ranks) {
-  const std::int64_t each = (n + ranks - 1) / ranks;
-  Dims out;
-  for (std::int64_t left = n; static_cast<int>(out.size()) < ranks; left -= out.back()) out.push_back(std::min(each, left));
   return out;
 }
 

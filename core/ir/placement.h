@@ -78,8 +78,6 @@ ShardSpec canonical(const Factors& factors, const Placement& placement);
 
 /// Blocks of `n` over `ranks`, the first ones one larger where it does not divide.
 Dims balancedBlocks(std::int64_t n, int ranks);
-/// Blocks of `n` over `ranks`, all as large as the first but the last ones: what a rank keeps of a sharded optimizer.
-Dims shardBlocks(std::int64_t n, int ranks);
 /// Exclusive prefix sums, one more entry than `sizes`.
 Dims offsetsOf(const Dims& sizes);
 

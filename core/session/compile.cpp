@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/strings.h"
+#include "core/ir/mesh_axis.h"
 #include "core/ir/sp_ops.h"
 #include "core/session/accumulation.h"
 #include "core/torch/capture.h"

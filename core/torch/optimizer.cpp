@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/base/strings.h"
+#include "core/ir/mesh_axis.h"
 #include "core/torch/compare.h"
 #include "core/torch/tensor_bag_impl.h"
 
