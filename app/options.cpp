@@ -76,7 +76,9 @@ Result<session::OpenRequest> ModelFlags::request() const {
 void CompileFlags::declare(CLI::App& command) {
   command.option_defaults()->group("Plan");
   command.add_option("--sp", sp, "ranks that share a sequence")->capture_default_str()->type_name("P");
-  command.add_option("--dp", dp, "replicas with different data")->capture_default_str()->type_name("P");
+  command.add_option("--dp", dp, "replicas that share the rows of a batch; ranks are dp x sp")->capture_default_str()->type_name("D");
+  command.add_option("--zero", zero, "1: optimizer states in blocks over all ranks")->check(CLI::Range(0, 1))->capture_default_str()->type_name("0|1");
+  command.add_option("--accumulate", accumulate, "batches per step of the optimizer")->check(CLI::Range(1, 1 << 20))->capture_default_str()->type_name("K");
   command.add_option("--device", device, "where it is to run: which attention kernels are chosen")->capture_default_str()->type_name("cpu|cuda");
   command.add_option("--save", save, "what is kept for the backward: all, sac, min-cut or budget=F (0: least memory, 1: as all)")->capture_default_str()->type_name("POLICY");
   command.add_option("--optimizer", optimizer, "what updates the weights; adamw keeps two moments of each")->capture_default_str()->type_name("adamw|sgd");
@@ -92,6 +94,8 @@ Result<passes::Settings> CompileFlags::settings(const ModelFlags& model) const {
   passes::Settings out;
   out.sp = sp;
   out.dp = dp;
+  out.zero = zero;
+  out.accumulate = accumulate;
   out.device = device;
   out.save = save;
   out.optimizer = optimizer;
@@ -102,7 +106,7 @@ Result<passes::Settings> CompileFlags::settings(const ModelFlags& model) const {
   out.seq = model.seq;
   out.batch = model.batch;
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  out.threads = threads > 0 ? threads : std::max(1, cores / std::max(1, sp));
+  out.threads = threads > 0 ? threads : std::max(1, cores / std::max(1, sp * dp));
   SP_ASSIGN(out.sequence_marks, model.marks());
   return out;
 }

@@ -30,7 +30,7 @@ struct ModelFlags {
 
 /// How to compile it.
 struct CompileFlags {
-  int sp = 2, dp = 1, threads = 0;
+  int sp = 2, dp = 1, zero = 0, accumulate = 1, threads = 0;
   std::string device = "cpu", save = "sac", optimizer = "adamw", communication = "overlap";
   double bucket_mib = 25;
   bool tile_loss = false, whole_masks = false;

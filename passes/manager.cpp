@@ -27,6 +27,7 @@ std::string writeReproducer(const ir::Graph& input, const Pass& pass, const Pass
   header.set("rank", std::to_string(context.rank));
   header.set("sp", std::to_string(s.sp));
   header.set("dp", std::to_string(s.dp));
+  if (s.zero != 0) header.set("zero", std::to_string(s.zero));
   header.set("device", s.device);
   header.set("save", s.save);
   header.set("communication", s.communication);

@@ -23,6 +23,8 @@ struct MemoryReport;  // passes/memory/report.h
 struct Settings {
   int sp = 2;                  ///< ranks on the sequence axis
   int dp = 1;                  ///< ranks on the data axis
+  int zero = 0;                ///< 1: optimizer states are sharded over all ranks
+  int accumulate = 1;          ///< batches per step of the optimizer
   std::string device = "cpu";  ///< "cpu" or "cuda": which attention kernel is chosen
   std::string save = "sac";    ///< memory policy, see memory/save_policy.h: all, sac, min-cut, budget=F
   std::string communication = "overlap";  ///< "plain": collectives block, one by one; "fused"; "overlap": and behind compute
@@ -38,6 +40,7 @@ struct Settings {
   std::int64_t tile_bytes = std::int64_t{128} << 20;  ///< of a block of logits, in the widest of its types
   std::int64_t seq = 0;        ///< 0: the file's
   std::int64_t batch = 0;      ///< 0: the file's
+  int ranks() const { return sp * dp; }  ///< of the whole mesh
 };
 
 /// What a pass may use besides the graph. Statistics and notes end up in the stage's record.
@@ -48,6 +51,7 @@ struct PassContext {
   CancelToken cancel = {};
   DiagnosticSink* diagnostics = nullptr;     ///< never null inside a pass
   std::map<std::string, std::int64_t>* statistics = nullptr;  ///< never null inside a pass
+  bool on_batch = false;                     ///< the sequence passes are at work on the batch (shard-batch)
   MemoryReport* memory = nullptr;            ///< where choose-saved leaves the choices it compared; null: nowhere
 
   void count(const std::string& name, std::int64_t n = 1) const { (*statistics)[name] += n; }

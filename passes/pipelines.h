@@ -12,6 +12,8 @@ namespace spscope::passes {
 
 /// functionalize, index-random-ops, recognise-masks, plan-sequence: the same for all ranks.
 std::vector<Pass> planningPasses();
+/// plan-batch, shard-batch: between those two, where there are data parallel replicas.
+std::vector<Pass> batchPasses();
 /// shard-sequence, insert-all-to-all, parallelize-loss, tile-loss, lower-attention, build-joint, sync-gradients, choose-saved,
 /// schedule: once per class of local shapes.
 std::vector<Pass> programPasses();
@@ -20,9 +22,9 @@ std::vector<Pass> programPasses();
 struct Compiled {
   std::vector<StageRecord> stages;         ///< of the class of `report_rank`, planning passes first
   std::vector<std::shared_ptr<const ir::Graph>> programs;  ///< one scheduled kJoint graph per class
-  std::vector<int> class_of_rank;          ///< rank -> index into `programs`; kNone for ranks that were not asked for
+  std::vector<int> class_of_rank;          ///< rank of the mesh -> index into `programs`; kNone for ranks that were not asked for
   std::vector<MemoryReport> memory;        ///< per class
-  std::shared_ptr<const ir::Graph> planned;
+  std::shared_ptr<const ir::Graph> planned;  ///< of the first replica
   std::string plan_hash;                   ///< of the planned graph and the settings: equal on all ranks of a run
   std::optional<Error> failure;
   std::string failed_pass;

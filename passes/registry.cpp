@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/registry.h"
 
+#include <iterator>
+
 #include "passes/pipelines.h"
 
 namespace spscope::passes {
@@ -8,6 +10,8 @@ namespace spscope::passes {
 const std::vector<Pass>& allPasses() {
   static const std::vector<Pass> passes = [] {
     std::vector<Pass> all = planningPasses();
+    std::vector<Pass> batch = batchPasses();
+    all.insert(all.end() - 1, std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end()));
     for (Pass& pass : programPasses()) all.push_back(std::move(pass));
     return all;
   }();

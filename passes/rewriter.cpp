@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/rewriter.h"
 
+#include "core/ir/mesh_axis.h"
+
 namespace spscope::passes {
 
 using ir::NodeId;
@@ -63,7 +65,7 @@ ValueId Rewriter::emit(Symbol op, std::vector<ir::Argument> args, ir::DType dtyp
   ir::Value& v = graph_.value(out);
   v.factors = std::move(factors);
   v.placement = std::move(placement);
-  if (graph_.form == ir::Form::kLocal) v.local = ir::localShape(v.factors, v.placement, graph_.rank);
+  if (graph_.form == ir::Form::kLocal) v.local = ir::localShape(v.factors, v.placement, ir::sequenceRank(graph_));
   return out;
 }
 

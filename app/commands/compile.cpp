@@ -70,7 +70,7 @@ class Compile : public Command {
     }
     report.stopClock();
     addCompileJson(report.json, outcome);
-    report.page.line(strf("%s on %d rank%s, sequence %lld, batch %lld, %s", model->display_name.c_str(), compile.settings.sp, compile.settings.sp == 1 ? "" : "s",
+    report.page.line(strf("%s on %d rank%s, sequence %lld, batch %lld, %s", model->display_name.c_str(), compile.settings.ranks(), compile.settings.ranks() == 1 ? "" : "s",
                           static_cast<long long>(model->imported->seq), static_cast<long long>(model->imported->batch),
                           std::string(ir::longName(model->working_dtype)).c_str()));
     addCompilePage(report.page, outcome, compile.settings);

@@ -129,7 +129,7 @@ void addCompilePage(Page& page, const session::CompileOutcome& outcome, const pa
   for (std::size_t i = 0; i < f.collectives.size(); ++i)
     kinds.push_back({f.collectives[i].kind, count(f.collectives[i].count), count(f.collectives_fused[i].count), formatBytes(f.collectives[i].bytes)});
   if (kinds.size() > 1) page.table(std::move(kinds));
-  if (settings.sp > 1)
+  if (settings.ranks() > 1)
     page.line(strf("all-to-all in the forward: %lld of %lld expected for attention", static_cast<long long>(f.inserted_all_to_all),
                    static_cast<long long>(f.expected_all_to_all)));
   if (!f.gathers.empty()) {

@@ -119,7 +119,7 @@ class Run : public Command {
     }
     profile.cap_bytes = profile_cap_mib_ << 20;
     if (!profile_steps_.empty()) SP_TRY(session::parseProfileSteps(profile_steps_, profile));
-    if (!profile_ranks_.empty()) SP_TRY(session::parseProfileRanks(profile_ranks_, run_.settings.sp, profile));
+    if (!profile_ranks_.empty()) SP_TRY(session::parseProfileRanks(profile_ranks_, run_.settings.ranks(), profile));
     if (profile_steps_.empty() && run_.steps <= profile.first) profile.first = run_.steps - 1;  // a short run has no warm-up
     if (profile.first < run_.steps) return {};
     Error error = makeError("usage", strf("--profile-steps %s: the run has steps 0 to %lld", profile_steps_.c_str(), static_cast<long long>(run_.steps - 1)), Outcome::kUsage);
@@ -158,8 +158,8 @@ class Run : public Command {
   }
 
   void describe(Page& page, const session::RunOutcome& o) const {
-    page.heading(strf("%zu of %lld steps on %d %s rank%s", o.steps.size(), static_cast<long long>(run_.steps), run_.settings.sp,
-                      run_.ranks.c_str(), run_.settings.sp == 1 ? "" : "s"));
+    page.heading(strf("%zu of %lld steps on %d %s rank%s", o.steps.size(), static_cast<long long>(run_.steps), run_.settings.ranks(),
+                      run_.ranks.c_str(), run_.settings.ranks() == 1 ? "" : "s"));
     std::vector<std::vector<std::string>> rows{{"step", "loss", "time", "communication", "waited for"}};
     for (std::size_t i = 0; i < o.steps.size(); ++i) {
       if (o.steps.size() > 20 && i >= 10 && i + 10 < o.steps.size()) {  // the ends tell how it went

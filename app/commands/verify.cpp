@@ -160,7 +160,7 @@ class Verify : public Command {
   }
 
   static void describe(Page& page, const session::VerifyOutcome& o, const passes::Settings& settings) {
-    page.line(strf("%s: the step on %d rank%s against the unsharded graph", o.equal ? "EQUAL" : "DIFFERENT", settings.sp, settings.sp == 1 ? "" : "s"));
+    page.line(strf("%s: the step on %d rank%s against the unsharded graph", o.equal ? "EQUAL" : "DIFFERENT", settings.ranks(), settings.ranks() == 1 ? "" : "s"));
     page.table({{"", "sharded", "unsharded", "relative difference", "allowed"},
                 {"loss", formatDouble(o.loss), formatDouble(o.reference_loss), strf("%.3g", o.loss_rel), strf("%.3g", o.tolerance.loss)},
                 {"worst gradient", o.gradients.worst, "", strf("%.3g", o.gradients.rel_max), strf("%.3g", o.tolerance.gradient)}});

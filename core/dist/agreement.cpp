@@ -103,6 +103,8 @@ std::string lineOf(const ir::Graph& graph, const ir::Node& node) {
       line += strf(" %s=%lld", argument.name.str().c_str(), static_cast<long long>(*number));
     else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&argument.value))
       line += " " + argument.name.str() + "=" + join(*list, "+");
+    else if (const auto* text = std::get_if<std::string>(&argument.value))
+      line += " " + argument.name.str() + "=" + *text;
   }
   return line;
 }
@@ -119,7 +121,7 @@ std::string collectiveList(const ir::Graph& graph) {
       continue;
     }
     std::vector<std::string> parts;
-    for (std::size_t i = 0; i < ir::partCount(node); ++i) parts.push_back(lineOf(graph, ir::partOf(node, i, graph.mesh.sizeOf("sp"))));
+    for (std::size_t i = 0; i < ir::partCount(node); ++i) parts.push_back(lineOf(graph, ir::partOf(graph, node, i)));
     lines.push_back(join(parts, ", "));
   }
   return join(lines, "\n");

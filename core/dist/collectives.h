@@ -15,6 +15,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/dtype.h"
+#include "core/ir/mesh_axis.h"
 
 namespace spscope::dist {
 
@@ -29,11 +30,13 @@ enum class CollectiveKind : std::uint8_t { kAllReduce, kAllToAll, kAllGather, kR
 /// "all_reduce" ...
 std::string_view collectiveName(CollectiveKind kind);
 
-/// One operand of a collective that may carry several. all_reduce: `recv` alone, summed in place.
+/// One operand of a collective that may carry several; all of one collective have one axis. all_reduce: `recv` alone, summed
+/// in place.
 struct CollectivePart {
   Buffer send, recv;
   std::vector<std::int64_t> send_counts;  ///< all_to_all, reduce_scatter
   std::vector<std::int64_t> recv_counts;  ///< all_to_all, all_gather
+  ir::MeshAxis axis = ir::MeshAxis::kAll; ///< read by groups of a mesh (mesh_collectives.h); others span all their ranks
 };
 
 /// When a collective was under way; steady-clock nanoseconds.

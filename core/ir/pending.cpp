@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ir/mesh_axis.h"
 #include "core/ir/sp_ops.h"
 #include "core/ir/verify_collectives.h"
 
@@ -52,6 +53,7 @@ Node partOf(const Node& start, std::size_t i, int ranks) {
   part.args.push_back({kSelf, (*operands(start))[i]});
   if (i < start.outputs.size()) part.outputs.push_back(start.outputs[i]);
   for (const Argument& argument : start.args) {
+    if (std::holds_alternative<std::string>(argument.value)) part.args.push_back(argument);  // the axis
     const auto* list = std::get_if<std::vector<std::int64_t>>(&argument.value);
     if (!list) continue;
     const auto width = static_cast<std::size_t>(ranks);
@@ -65,6 +67,10 @@ Node partOf(const Node& start, std::size_t i, int ranks) {
   return part;
 }
 
+Node partOf(const Graph& graph, const Node& start, std::size_t i) {
+  return partOf(start, i, axisSize(graph.mesh, axisOf(start)));
+}
+
 bool isOutermost(const Dims& shape, std::int64_t dim) {
   for (std::int64_t d = 0; d < dim; ++d)
     if (shape[static_cast<std::size_t>(d)] != 1) return false;
@@ -76,6 +82,10 @@ void appendPart(Node& start, const Node& plain) {
     if (const auto* use = std::get_if<Use>(&argument.value)) {
       if (start.find(argument.name) == nullptr) start.set(argument.name, UseList{});
       std::get<UseList>(*start.find(argument.name)).push_back(*use);
+      continue;
+    }
+    if (std::holds_alternative<std::string>(argument.value)) {  // the axis is that of all parts
+      start.set(argument.name, argument.value);
       continue;
     }
     if (start.find(argument.name) == nullptr) start.set(argument.name, std::vector<std::int64_t>{});
@@ -95,7 +105,8 @@ Status verifyStart(const Graph& graph, const Node& n) {
   if (parts == 0) return wrong("has no operands");
   if (n.outputs.size() != (sums ? parts : 2 * parts) || std::count(n.outputs.begin(), n.outputs.end(), kNone) > 0)
     return wrong(std::to_string(n.outputs.size()) + " results for " + std::to_string(parts) + " operands");
-  const auto ranks = static_cast<std::size_t>(graph.mesh.sizeOf("sp"));
+  if (!hasKnownAxis(n)) return wrong("names no axis of a mesh");
+  const auto ranks = static_cast<std::size_t>(axisSize(graph.mesh, axisOf(n)));
   for (const Argument& argument : n.args)
     if (const auto* list = std::get_if<std::vector<std::int64_t>>(&argument.value);
         list && list->size() != parts * (argument.name.str().ends_with("dim") ? 1 : ranks))
@@ -130,11 +141,10 @@ Status verifyWaitNode(const Graph& graph, const Node& n) {
   const Node& start = graph.node(graph.value(list->front().value).producer);
   if (n.outputs.size() != partCount(start) || std::count(n.outputs.begin(), n.outputs.end(), kNone) > 0)
     return wrong("gives another number of results than there are operands");
-  const int ranks = graph.mesh.sizeOf("sp");
   for (std::size_t i = 0; i < n.outputs.size(); ++i) {
     const Value& receive = graph.value(start.outputs[i]);
     const Value& out = graph.value(n.outputs[i]);
-    const Node part = partOf(start, i, ranks);
+    const Node part = partOf(graph, start, i);
     SP_ASSIGN(const Dims result, collectiveResult(graph, part));
     std::int64_t gathered = intArg(part, part.op == sp::kAllGather ? "dim" : "gather_dim", 0);
     if (part.op == sp::kReduceScatter || part.op == sp::kAllReduce) gathered = 0;
@@ -154,11 +164,12 @@ Status verifyUnpack(const Graph& graph, const Node& n) {
   if (self == kNone || !blocks || n.outputs.size() != 1 || n.outputs[0] == kNone) return wrong("lacks an argument or its result");
   const Value& in = graph.value(self);
   const Value& out = graph.value(n.outputs[0]);
+  if (!hasKnownAxis(n)) return wrong("names no axis of a mesh");
   const std::int64_t dim = intArg(n, "dim", -1);
   if (dim < 0 || dim >= static_cast<std::int64_t>(out.local.size())) return wrong("the result has no dimension " + std::to_string(dim));
   std::int64_t whole = 0;
   for (const std::int64_t b : *blocks) whole += b < 0 ? -out.local[static_cast<std::size_t>(dim)] - 1 : b;
-  if (blocks->size() != static_cast<std::size_t>(graph.mesh.sizeOf("sp")) || whole != out.local[static_cast<std::size_t>(dim)])
+  if (blocks->size() != static_cast<std::size_t>(axisSize(graph.mesh, axisOf(n))) || whole != out.local[static_cast<std::size_t>(dim)])
     return wrong("the blocks do not make up dimension " + std::to_string(dim));
   if (in.local != Dims{numel(out.local)} || in.dtype != out.dtype) return wrong("the operand does not hold the result");
   return {};

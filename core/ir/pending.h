@@ -18,6 +18,8 @@ std::size_t partCount(const Node& start);
 /// Part `i` as a plain collective: its operand, its arguments, its receive buffer as its result. The id is the start's.
 /// Arguments that are too short come out short; the verifier refuses them.
 Node partOf(const Node& start, std::size_t i, int ranks);
+/// The same, of a start in `graph`: the ranks are those of its axis.
+Node partOf(const Graph& graph, const Node& start, std::size_t i);
 /// kNone for an all_reduce, which sends from where it receives.
 ValueId sendOf(const Node& start, std::size_t i);
 

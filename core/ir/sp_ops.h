@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of our own that appear in graphs, beside aten.*: redistributions on the sequence axis of the mesh.
+// Ops of our own in graphs, beside aten.*: redistributions, on the mesh's sequence axis or (axis=) another: mesh_axis.h.
 //
 //   op                                       placement   arguments                         gradient
 //   sp.redistribute.default(self)            any -> any  kPlanned only: identity on the    (lowered before build-joint)

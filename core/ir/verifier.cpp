@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "core/base/strings.h"
+#include "core/ir/mesh_axis.h"
 #include "core/ir/op_traits.h"
 #include "core/ir/pending.h"
 #include "core/ir/rng_ops.h"
@@ -159,7 +160,7 @@ Status Verifier::value(const Value& v, const Node* node) {
   if (g_.form == Form::kPlanned || g_.form == Form::kLocal) SP_TRY(placement(v, node));
   if (g_.form == Form::kJoint) return {};
   if (g_.form == Form::kLocal) {
-    const Dims wanted = v.placement.isSharded() ? localShape(v.factors, v.placement, g_.rank) : v.shape;
+    const Dims wanted = v.placement.isSharded() ? localShape(v.factors, v.placement, sequenceRank(g_)) : v.shape;
     if (v.local != wanted)
       return at("verify-local", node, v, "its local shape is " + dims(v.local) + ", its placement gives " + dims(wanted));
   } else if (v.local != v.shape) {
@@ -221,7 +222,10 @@ Status Verifier::gradients() {
     if (o.kind != OutputKind::kGradient) continue;
     const Value& gradient = g_.value(o.value);
     const Value& parameter = g_.value(g_.inputs[static_cast<std::size_t>(o.input)].value);
-    if (gradient.local != parameter.local)
+    // Whole, or (optimizer states sharded) this rank's block of it as one flat list.
+    const Dims blocks = shardBlocks(numel(parameter.local), axisSize(g_.mesh, MeshAxis::kAll));
+    const Dims mine{blocks[static_cast<std::size_t>(g_.rank)]};
+    if (gradient.local != parameter.local && gradient.local != mine)
       return at("verify-gradient", gradient.producer == kNone ? nullptr : &g_.node(gradient.producer), gradient,
                 "is the gradient of " + g_.inputs[static_cast<std::size_t>(o.input)].name + " [" + join(parameter.local, ", ") +
                     "] but has shape [" + join(gradient.local, ", ") + "]");
@@ -246,8 +250,9 @@ Status Verifier::values() {
 }
 
 Status Verifier::run() {
-  if (ranks_ < 1 || g_.rank < 0 || g_.rank >= ranks_)
-    return makeError("verify-placement", "rank " + std::to_string(g_.rank) + " is not on a mesh of " + std::to_string(ranks_) + " ranks");
+  const int all = axisSize(g_.mesh, MeshAxis::kAll);
+  if (ranks_ < 1 || g_.rank < 0 || g_.rank >= all)
+    return makeError("verify-placement", "rank " + std::to_string(g_.rank) + " is not on a mesh of " + std::to_string(all) + " ranks");
   SP_TRY(structure());
   SP_TRY(outputs());
   SP_TRY(values());

@@ -2,6 +2,7 @@
 #include "core/ir/verify_collectives.h"
 
 #include "core/base/strings.h"
+#include "core/ir/mesh_axis.h"
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "core/ir/verifier.h"
@@ -22,7 +23,8 @@ struct Exchange {
 class SpNode {
  public:
   SpNode(const Graph& graph, const Node& node)
-      : g_(graph), n_(node), ranks_(graph.mesh.sizeOf("sp")), index_(static_cast<std::size_t>(graph.rank)) {}
+      : g_(graph), n_(node), axis_(axisOf(node)), ranks_(axisSize(graph.mesh, axis_)),
+        index_(static_cast<std::size_t>(axisRank(graph.mesh, graph.rank, axis_))) {}
 
   Status check(bool local);
   Result<std::string> line();
@@ -42,6 +44,7 @@ class SpNode {
 
   const Graph& g_;
   const Node& n_;
+  const MeshAxis axis_;
   const int ranks_;
   const std::size_t index_;
   const Value* in_ = nullptr;
@@ -67,6 +70,7 @@ Result<Exchange> SpNode::exchange(Symbol dim_name, Symbol blocks_name, const Dim
 Status SpNode::operands() {
   const ValueId in = useArg(n_, kSelf);
   if (in == kNone) return wrong("the operand self is missing");
+  if (!hasKnownAxis(n_)) return wrong("names no axis of a mesh");
   if (n_.outputs.size() != 1 || n_.outputs[0] == kNone) return wrong("has one result");
   in_ = &g_.value(in);
   out_ = &g_.value(n_.outputs[0]);
@@ -145,7 +149,8 @@ Status SpNode::check(bool local) {
   SP_ASSIGN(const Dims given, result());
   if (out_->local != given)
     return wrong("the result's local shape is [" + join(out_->local, ", ") + "], the blocks give [" + join(given, ", ") + "]");
-  if (g_.form == Form::kLocal) SP_TRY(placements());
+  // Placements are those on the sequence axis; on the others an op is one of this rank's own program.
+  if (g_.form == Form::kLocal && axis_ == MeshAxis::kSequence) SP_TRY(placements());
   return {};
 }
 
@@ -154,6 +159,7 @@ Result<std::string> SpNode::line() {
   SP_TRY(readExchanges());
   Dims whole = in_->local;
   std::string out(baseName(n_.op));
+  if (axis_ != MeshAxis::kSequence) out += " over " + std::string(axisName(axis_));
   out += n_.phase == Phase::kForward ? " forward " : n_.phase == Phase::kBackward ? " backward " : " recompute ";
   const auto add = [&](const char* what, const Exchange& e) {
     whole[static_cast<std::size_t>(e.dim)] = e.whole;
@@ -186,7 +192,7 @@ Result<std::string> collectiveSequence(const Graph& graph) {
     }
     out += "start of " + std::to_string(partCount(n)) + "\n";
     for (std::size_t i = 0; i < partCount(n); ++i) {
-      const Node part = partOf(n, i, graph.mesh.sizeOf("sp"));
+      const Node part = partOf(graph, n, i);
       SP_ASSIGN(const std::string line, SpNode(graph, part).line());
       out += line;
     }

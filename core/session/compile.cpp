@@ -6,7 +6,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/strings.h"
+#include "core/ir/mesh_axis.h"
 #include "core/ir/sp_ops.h"
+#include "core/session/accumulation.h"
 #include "core/torch/capture.h"
 #include "passes/memory/op_cost.h"
 #include "passes/memory/save_policy.h"
@@ -76,6 +78,22 @@ CompileFigures figuresOf(const passes::Compiled& compiled, const passes::Setting
   if (!graph) return out;
   out.collectives = passes::collectiveTotals(*graph);
   out.collectives_fused = passes::collectiveTotals(*graph, true);
+  if (settings.zero != 0 && settings.ranks() > 1) {  // the parameters, after the update
+    passes::CollectiveTotal gather;
+    gather.kind = "all_gather";
+    for (const ir::Input& input : graph->inputs)
+      if (input.trainable) {
+        const ir::Value& v = graph->value(input.value);
+        const std::int64_t mine = ir::shardBlocks(ir::numel(v.local), settings.ranks())[static_cast<std::size_t>(graph->rank)];
+        ++gather.count;
+        gather.bytes += mine * ir::sizeOf(v.dtype) * (settings.ranks() - 1);
+      }
+    for (auto* totals : {&out.collectives, &out.collectives_fused}) {
+      const auto it = std::find_if(totals->begin(), totals->end(), [](const auto& t) { return t.kind == "all_gather"; });
+      if (it == totals->end()) totals->insert(totals->begin(), gather);
+      else it->count += gather.count, it->bytes += gather.bytes;
+    }
+  }
   for (const passes::StageRecord& stage : compiled.stages) {
     auto get = [&](const char* name) {
       const auto it = stage.statistics.find(name);
@@ -83,9 +101,10 @@ CompileFigures figuresOf(const passes::Compiled& compiled, const passes::Setting
     };
     if (stage.name == "plan-sequence") {
       out.expected_all_to_all = get("expected_all_to_all");
+    }
+    if (stage.name == "plan-sequence" || stage.name == "plan-batch")
       for (const Diagnostic& d : stage.diagnostics)
         if (d.code == "gathered") out.gathers.push_back({d.node, d.source, d.message});
-    }
     if (stage.name == "insert-all-to-all") out.inserted_all_to_all = get("inserted_all_to_all");
   }
   countSaved(*graph, out);
@@ -100,11 +119,19 @@ CompileFigures figuresOf(const passes::Compiled& compiled, const passes::Setting
 }
 
 /// What the compiled program does with loss and gradients, for the report.
-std::string scalingOf(const passes::Settings& s) {
-  if (s.sp == 1) return "one rank: loss and gradients as in the file";
-  return strf("loss: local sums added over %d sequence ranks, divided by counts over the whole sequence; gradients: "
-              "summed over the sequence ranks once, in the backward; nothing is divided by the number of ranks",
-              s.sp);
+std::string scalingOf(const Model& model, const passes::Settings& s) {
+  std::string out = "one rank: loss and gradients as in the file";
+  if (s.ranks() > 1 && s.dp == 1)
+    out = strf("loss: local sums added over %d sequence ranks, divided by counts over the whole sequence; gradients: "
+               "summed over the sequence ranks once, in the backward; nothing is divided by the number of ranks",
+               s.sp);
+  if (s.dp > 1)
+    out = strf("loss: local sums added over %d x %d ranks (data x sequence), divided by counts over the global batch; gradients: "
+               "summed over all ranks once, in the backward; nothing is divided by the number of ranks",
+               s.dp, s.sp);
+  if (s.zero != 0 && s.ranks() > 1) out += strf("; each rank keeps a %dth of that sum and of the optimizer", s.ranks());
+  if (s.accumulate > 1) out += strf("; %d batches per step, ", s.accumulate) + BatchWeights::of(*model.graph).text();
+  return out;
 }
 
 }  // namespace
@@ -116,7 +143,9 @@ Status checkSettings(const Model& model, const passes::Settings& s) {
     return e;
   };
   if (s.sp < 1 || s.sp > 4096) return refuse("setting-sp", strf("--sp %d is no number of ranks that can be started", s.sp), "--sp 1 to 4096");
-  if (s.dp != 1) return refuse("setting-dp", strf("--dp %d: data parallel replicas are not compiled by this version", s.dp), "--dp 1");
+  if (s.dp < 1 || s.dp > 4096 / s.sp) return refuse("setting-dp", strf("--dp %d with --sp %d is no number of ranks that can be started", s.dp, s.sp), strf("--dp 1 to %d", 4096 / s.sp));
+  if (s.zero != 0 && s.zero != 1) return refuse("setting-zero", strf("--zero %d is not known", s.zero), "--zero 0 or 1");
+  if (s.accumulate < 1) return refuse("setting-accumulate", strf("--accumulate %d: a step takes at least one batch", s.accumulate), "--accumulate 1 or more");
   if (s.device != "cpu" && s.device != "cuda") return refuse("setting-device", "--device " + s.device + " is neither cpu nor cuda", "--device cpu or cuda");
   SP_TRY(passes::parseSavePolicy(s.save));
   if (s.optimizer != "adamw" && s.optimizer != "sgd") return refuse("setting-optimizer", "--optimizer " + s.optimizer + " is not known", "--optimizer adamw or sgd");
@@ -164,7 +193,7 @@ Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, c
   out.figures = figuresOf(compiled, what.settings, *services);
   for (std::size_t i = 0; !out.sharded && i < compiled.planned->valueCount(); ++i)
     out.sharded = compiled.planned->value(static_cast<ValueId>(i)).placement.isSharded();
-  out.scaling = scalingOf(what.settings);
+  out.scaling = scalingOf(model, what.settings);
   out.compiled = std::move(compiled);
   return out;
 }

@@ -13,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/strings.h"
+#include "core/ir/mesh_axis.h"
 #include "passes/memory/liveness.h"
 #include "passes/memory/op_cost.h"
 #include "profiler/record/device_source.h"
@@ -207,6 +208,21 @@ struct RankProfile::Impl final : exec::ExecutionObserver {
   }
 };
 
+namespace {
+
+/// The groups that this rank's collectives are named by, and how many ranks each has.
+std::map<std::string, int> groupsOf(const passes::Settings& settings, int rank) {
+  const ir::Mesh mesh{{{"dp", settings.dp}, {"sp", settings.sp}}};
+  std::map<std::string, int> out;
+  for (const ir::MeshAxis axis : {ir::MeshAxis::kSequence, ir::MeshAxis::kData, ir::MeshAxis::kAll}) {
+    const int size = ir::axisSize(mesh, axis);
+    if (axis == ir::MeshAxis::kSequence || size > 1) out[ir::groupName(mesh, rank, axis)] = size;
+  }
+  return out;
+}
+
+}  // namespace
+
 RankProfile::RankProfile() = default;
 RankProfile::~RankProfile() = default;
 
@@ -219,7 +235,7 @@ Result<std::unique_ptr<RankProfile>> RankProfile::start(const ProfileRequest& wh
   impl.held.assign(graph.nodeCount() + 1, 0);
   std::error_code ignored;
   fs::create_directory(what.spools, ignored);  // on this host; where it exists, that is fine
-  SP_ASSIGN(impl.recorder, trace::HostRecorder::create(spoolFile(what, rank), {.rank = rank, .world = world, .backend = backend, .properties = {}, .groups = {{"sp", settings.sp}}},
+  SP_ASSIGN(impl.recorder, trace::HostRecorder::create(spoolFile(what, rank), {.rank = rank, .world = world, .backend = backend, .properties = {}, .groups = groupsOf(settings, rank)},
                                                        nodeTable(graph, settings), what.cap_bytes));
   if (settings.device == "cuda") {
     if (auto device = trace::startDeviceSource(impl.recorder->spool()); device)

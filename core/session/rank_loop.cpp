@@ -10,8 +10,10 @@
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/dist/async_collectives.h"
+#include "core/dist/c10d/mesh.h"
 #include "core/dist/membership.h"
 #include "core/dist/nccl_loader.h"
+#include "core/session/accumulation.h"
 #include "core/session/nvtx_observer.h"
 #include "core/session/rank_observer.h"
 #include "core/session/stage.h"
@@ -19,6 +21,7 @@
 #include "core/torch/block_cache.h"
 #include "core/torch/capture.h"
 #include "core/torch/observer.h"
+#include "core/torch/shards.h"
 #include "core/torch/tensor_store.h"
 #include "core/torch/threads.h"
 
@@ -36,8 +39,12 @@ Result<std::unique_ptr<dist::Collectives>> meet(const RunRequest& what, RankPlac
   place.meet.on_collective = [reporter](std::string_view op, std::int64_t sequence, bool inside) {
     reporter->collective(op, sequence, inside);
   };
+  const ir::Mesh mesh{{{"dp", what.settings.dp}, {"sp", what.settings.sp}}};
+  if (place.transport != "nccl") {
+    SP_ASSIGN(auto groups, dist::connectMesh(place.meet, mesh));
+    return dist::makeAsync(std::move(groups));
+  }
   SP_ASSIGN(auto group, dist::connectGloo(place.meet));
-  if (place.transport != "nccl") return dist::makeAsync(std::move(group));
   dist::NcclOptions options;
   options.timeout = timeout;
   options.on_collective = place.meet.on_collective;
@@ -52,8 +59,8 @@ Status agreeOn(dist::Collectives& group, const RunRequest& what, const CompileOu
       {"libtorch version", dist::libtorchVersion(), ""},
       {"model file", file, ""},
       {"plan hash", compiled.compiled.plan_hash, ""},
-      {"training", strf("%s lr %s clip %s, %lld steps, seed %llu, weights %s, %zu batch files%s", what.settings.optimizer.c_str(),
-                        formatDouble(what.lr).c_str(), formatDouble(what.clip).c_str(), static_cast<long long>(what.steps),
+      {"training", strf("%s lr %s clip %s zero %d, %lld steps of %d batches, seed %llu, weights %s, %zu batch files%s", what.settings.optimizer.c_str(),
+                        formatDouble(what.lr).c_str(), formatDouble(what.clip).c_str(), what.settings.zero, static_cast<long long>(what.steps), what.settings.accumulate,
                         static_cast<unsigned long long>(what.data.seed),
                         what.data.seed_weights ? std::to_string(*what.data.seed_weights).c_str() : "of the file",
                         what.data.inputs.size(), what.resume.empty() ? "" : ", resumed"), ""},
@@ -126,15 +133,20 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
 
   SP_TRY(readyToStart(*group, what));
   reporter.phase("load", kSlowPhase);
-  SP_ASSIGN(TrainState state, TrainState::create(*model, what, request));
+  SP_ASSIGN(TrainState state, TrainState::create(*model, what, request, rank));
   exec::Executor executor(std::move(program), group.get());
   exec::countOtherThreads(&executor.meter());
   SP_TRY(executor.bind(state.weights()));
 
+  // With ZeRO the states are spread over the ranks: all must save together, after the same step. So a rank that is asked to
+  // stop finishes its step, and the ranks agree on whether one was asked.
+  const bool stop_together = state.sharded() && !what.save_to.empty();
   const auto saveHere = [&]() -> Status {
-    if (rank != 0 || what.save_to.empty()) return {};
+    if (what.save_to.empty() || (rank != 0 && !state.sharded())) return {};
     reporter.phase("save", kSlowPhase);
-    SP_ASSIGN(out.figures.saved_to, state.save(what.save_to));
+    SP_ASSIGN(const exec::TensorBag states, state.wholeStates(group.get()));
+    if (rank != 0) return {};
+    SP_ASSIGN(out.figures.saved_to, state.save(what.save_to, states));
     reporter.send({"saved", {{"saved_to", out.figures.saved_to}}});  // an interrupted rank sends no figures
     return {};
   };
@@ -151,39 +163,63 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
   if (!what.profile.file.empty()) {  // an instant that all ranks share: for ranks that are on different clocks
     SP_TRY(group->barrier());
     if (profile) profile->barrier(monotonicNs());
-    if (profile) profile->resident(state.weights().bytes(), passes::optimizerBytes(*graph, what.settings.optimizer));
+    if (profile) profile->resident(state.weights().bytes(), passes::optimizerBytes(*graph, what.settings.optimizer, what.settings.zero));
   }
   const std::int64_t first = state.stepsMade();
+  const BatchWeights weights = BatchWeights::of(*model->graph);
   for (std::int64_t i = 0; i < what.steps; ++i) {
-    reporter.phase("batch");
-    const std::int64_t load_begin = monotonicNs();
-    SP_ASSIGN(const exec::TensorBag inputs, loadInputs(*model, what.data, first + i, request));
-    if (profile) profile->hostCall(i, "load batch", load_begin, monotonicNs());
-    reporter.phase("step");
-    reporter.step(first + i);
+    if (stop_together) {
+      SP_ASSIGN(const double asked, exec::sumOver(*group, request.cancel.cancelled() ? 1.0 : 0.0));
+      if (asked > 0.0) {
+        if (i > 0) SP_TRY(saveHere());
+        return makeError("cancelled", "cancelled on request", Outcome::kNo);
+      }
+    }
     RankObserver observer(reporter, {place.watcher, nvtx.get(), profile ? profile->observer(i) : nullptr});
     exec::StepOptions options;
-    options.cancel = request.cancel;
+    if (!stop_together) options.cancel = request.cancel;
     options.observer = &observer;
     options.step = first + i;
     options.seed = what.data.seed;
-    const std::int64_t begin = monotonicNs();
-    Result<exec::StepResult> step = executor.step(inputs, options);
-    if (!step) {
+    std::int64_t busy_ns = 0;
+    const auto runBatch = [&](std::int64_t index) -> Result<BatchResult> {
+      reporter.phase("batch");
+      const std::int64_t load_begin = monotonicNs();
+      SP_ASSIGN(const exec::TensorBag inputs, loadInputs(*model, what.data, index, request));
+      BatchResult result;
+      if (what.settings.accumulate > 1) {
+        SP_ASSIGN(result.weight, weights.weight(inputs));
+      }
+      if (profile) profile->hostCall(i, "load batch", load_begin, monotonicNs());
+      reporter.phase("step");
+      reporter.step(first + i);
+      options.step = index;  // batches of one step draw other random numbers
+      const std::int64_t begin = monotonicNs();
+      auto step = executor.step(inputs, options);
+      busy_ns += monotonicNs() - begin;
+      if (!step) return std::move(step).error();
+      result.ranks.push_back(std::move(*step));
+      return result;
+    };
+    auto made = accumulate(what.settings.accumulate, (first + i) * what.settings.accumulate, weights, runBatch);
+    if (!made) {
       // Weights are those of the last whole step: the optimizer runs only after one.
-      if (i > 0 && stoppedOnRequest(step.error(), what, request)) SP_TRY(saveHere());
-      return std::move(step).error();
+      if (i > 0 && !stop_together && stoppedOnRequest(made.error(), what, request)) SP_TRY(saveHere());
+      return std::move(made).error();
     }
-    const std::int64_t stepped = monotonicNs();
+    exec::StepResult* const step = &made->front();
     if (i == 0 && !what.grads_to.empty())  // before the optimizer uses them up
       SP_TRY(exec::saveBag(step->gradients, gradsFile(what.grads_to, rank)));
-    const std::int64_t update_begin = monotonicNs();
-    SP_ASSIGN(const exec::OptimizerReport update, state.apply(step->gradients));
+    const std::int64_t update_begin = monotonicNs(), comm_before = state.commNs();
+    SP_ASSIGN(const exec::OptimizerReport update, state.apply({step->gradients}, group.get()));
+    const std::int64_t update_comm = state.commNs() - comm_before;  // nothing runs beside it
+    observer.comm_ns += update_comm;
+    observer.exposed_comm_ns += update_comm;
     if (profile) profile->hostCall(i, kOptimizerCall, update_begin, monotonicNs());
     StepLine line;
     line.step = first + i;
     line.loss = step->loss;
-    line.ns = (stepped - begin) + (monotonicNs() - update_begin);
+    line.ns = busy_ns + (monotonicNs() - update_begin);
     line.comm_ns = observer.comm_ns;
     // While this rank waits for one collective, those before it in the queue may be under way, and between them there are gaps of
     // some microseconds in which nothing is: never more than the communication itself.

@@ -76,7 +76,7 @@ Status runHere(const RunRequest& what, const Request& request, const OnStep& on_
   dist::LaunchSpec spec;
   spec.program = what.program.empty() ? rankProgram() : what.program;
   spec.arguments = {"rank"};
-  spec.ranks = what.settings.sp;
+  spec.ranks = what.settings.ranks();
   spec.threads = what.settings.threads;
   spec.request = toMessage(what).encode();
   spec.stall_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(2e3 * what.timeout_seconds));
@@ -121,13 +121,13 @@ void writeProfile(const RunRequest& what, const Request& request, RunOutcome& ou
   if (what.profile.file.empty()) return;
   std::vector<std::pair<std::string, std::string>> properties{
       {"model", what.open.path}, {"plan_hash", out.compiled.compiled.plan_hash}, {"graph_hash", ir::planHash(*out.compiled.compiled.planned)}, {"save", what.settings.save},
-      {"sp", std::to_string(what.settings.sp)}, {"device", what.settings.device}, {"optimizer", what.settings.optimizer},
+      {"sp", std::to_string(what.settings.sp)}, {"dp", std::to_string(what.settings.dp)}, {"zero", std::to_string(what.settings.zero)}, {"device", what.settings.device}, {"optimizer", what.settings.optimizer},
       {"communication", what.settings.communication}, {"ranks", what.ranks}, {"spscope", SPSCOPE_VERSION}, {"libtorch", dist::libtorchVersion()}};
   for (std::size_t r = 0; r < out.predicted_peak_bytes.size(); ++r)
     properties.emplace_back("predicted_peak." + std::to_string(r), std::to_string(out.predicted_peak_bytes[r]));
   Request uncancelled = request;  // a run that was stopped has a profile, too
   uncancelled.cancel = CancelToken();
-  auto written = mergeProfile(what.profile, what.settings.sp, properties, uncancelled);
+  auto written = mergeProfile(what.profile, what.settings.ranks(), properties, uncancelled);
   if (!written) {
     request.diagnostics->warn(written.error().code, "no profile was written: " + written.error().message);
     out.profile_error = written.error();

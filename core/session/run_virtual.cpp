@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/clock.h"
+#include "core/session/accumulation.h"
 #include "core/session/nvtx_observer.h"
 #include "core/session/rank_loop.h"
 #include "core/session/train_state.h"
@@ -56,7 +57,7 @@ class ByRank final : public exec::ExecutionObserver {
 Status runVirtual(const Model& model, const RunRequest& what, const Request& request, const OnStep& on_step, RunOutcome& out) {
   exec::setThreads(what.settings.threads);
   exec::installCountingAllocator();
-  const int size = what.settings.sp;
+  const int size = what.settings.ranks();
   std::vector<std::shared_ptr<const exec::Program>> programs;
   for (int rank = 0; rank < size; ++rank) {
     const int index = out.compiled.compiled.class_of_rank[static_cast<std::size_t>(rank)];
@@ -67,7 +68,7 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
     programs.push_back(std::move(program));
   }
   SP_ASSIGN(exec::VirtualRanks ranks, exec::VirtualRanks::create(std::move(programs)));
-  SP_ASSIGN(TrainState state, TrainState::create(model, what, request));
+  SP_ASSIGN(TrainState state, TrainState::create(model, what, request, 0, size));
   SP_TRY(ranks.bind(state.weights()));  // one copy for all ranks
   out.peak_bytes.assign(static_cast<std::size_t>(size), 0);
   out.step_peak_bytes = out.peak_bytes;
@@ -79,7 +80,7 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
               RankProfile::start(what.profile, rank, size, "virtual", *out.compiled.compiled.programs[static_cast<std::size_t>(index)], what.settings,
                                  request.diagnostics));
     // One copy serves all ranks; each is shown as if it were alone, as predictions and peak_bytes are.
-    profiles[static_cast<std::size_t>(rank)]->resident(state.weights().bytes(), passes::optimizerBytes(*out.compiled.compiled.programs[static_cast<std::size_t>(index)], what.settings.optimizer));
+    profiles[static_cast<std::size_t>(rank)]->resident(state.weights().bytes(), passes::optimizerBytes(*out.compiled.compiled.programs[static_cast<std::size_t>(index)], what.settings.optimizer, what.settings.zero));
   }
   const std::unique_ptr<exec::ExecutionObserver> nvtx = nvtxObserver();
   const auto recordCall = [&](std::int64_t step, const char* name, std::int64_t begin) {
@@ -87,11 +88,9 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
       if (p) p->hostCall(step, name, begin, monotonicNs());
   };
   const std::int64_t first = state.stepsMade();
+  const BatchWeights weights = BatchWeights::of(*model.graph);
   for (std::int64_t i = 0; i < what.steps; ++i) {
     request.report("step", i + 1, what.steps);
-    const std::int64_t load_begin = monotonicNs();
-    SP_ASSIGN(const exec::TensorBag inputs, loadInputs(model, what.data, first + i, request));
-    recordCall(i, "load batch", load_begin);
     ByRank observer;
     observer.of_all = nvtx.get();
     bool observed = nvtx != nullptr;
@@ -104,29 +103,45 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
     options.step = first + i;
     options.seed = what.data.seed;
     if (observed) options.observer = &observer;
-    const std::int64_t begin = monotonicNs();
-    auto results = ranks.step(inputs, options);
+    std::int64_t busy_ns = 0;
+    auto results = accumulate(what.settings.accumulate, (first + i) * what.settings.accumulate, weights, [&](std::int64_t index) -> Result<BatchResult> {
+      const std::int64_t load_begin = monotonicNs();
+      SP_ASSIGN(const exec::TensorBag inputs, loadInputs(model, what.data, index, request));
+      BatchResult batch;
+      if (what.settings.accumulate > 1) {
+        SP_ASSIGN(batch.weight, weights.weight(inputs));
+      }
+      recordCall(i, "load batch", load_begin);
+      options.step = index;  // batches of one step draw other random numbers
+      const std::int64_t begin = monotonicNs();
+      SP_ASSIGN(batch.ranks, ranks.step(inputs, options));
+      busy_ns += monotonicNs() - begin;
+      return batch;
+    });
     if (!results) {
       if (results.error().code != "cancelled") return std::move(results).error();
       out.cancelled = true;
       break;
     }
-    // Every rank has the whole gradient, so that one update serves the one copy of the weights.
     if (i == 0 && !what.grads_to.empty())
       for (int r = 0; r < size; ++r)
         SP_TRY(exec::saveBag((*results)[static_cast<std::size_t>(r)].gradients, gradsFile(what.grads_to, r)));
     const std::int64_t update_begin = monotonicNs();
-    SP_ASSIGN(const exec::OptimizerReport update, state.apply(results->front().gradients));
+    // One copy of the weights serves all ranks: without ZeRO every rank has the whole gradient, and one update does; with it
+    // each rank updates its blocks.
+    std::vector<exec::TensorBag> gradients;
+    for (const exec::StepResult& r : *results) gradients.push_back(r.gradients);
+    SP_ASSIGN(const exec::OptimizerReport update, state.apply(gradients, nullptr));
     recordCall(i, kOptimizerCall, update_begin);
     for (std::size_t r = 0; r < results->size(); ++r)
-      out.peak_bytes[r] = std::max(out.peak_bytes[r], (*results)[r].peak_bytes + state.residentBytes());
+      out.peak_bytes[r] = std::max(out.peak_bytes[r], (*results)[r].peak_bytes + state.residentBytes(r));
     for (std::size_t r = 0; r < results->size(); ++r)
       out.step_peak_bytes[r] = std::max(out.step_peak_bytes[r], (*results)[r].peak_bytes);
     std::vector<double> losses;
     StepLine line;
     line.step = first + i;
     line.loss = results->front().loss;
-    line.ns = monotonicNs() - begin;
+    line.ns = busy_ns + (monotonicNs() - update_begin);
     line.gradient_norm = update.gradient_norm;
     for (const exec::StepResult& r : *results) losses.push_back(r.loss);
     out.last_loss = std::move(losses);
@@ -136,7 +151,8 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
   for (const auto& p : profiles)
     if (p) SP_TRY(p->finish());
   if (!what.save_to.empty() && !out.steps.empty()) {
-    SP_ASSIGN(out.saved_to, state.save(what.save_to));
+    SP_ASSIGN(const exec::TensorBag states, state.wholeStates(nullptr));
+    SP_ASSIGN(out.saved_to, state.save(what.save_to, states));
   }
   return {};
 }

@@ -40,7 +40,7 @@ dist::Message toMessage(const RunRequest& w) {
       {"path", w.open.path}, {"graph", w.open.graph_name}, {"seq", std::to_string(w.open.seq)},
       {"batch", std::to_string(w.open.batch)}, {"dtype", w.open.dtype ? std::string(ir::longName(*w.open.dtype)) : ""},
       {"open_marks", marksText(w.open.sequence_marks)},
-      {"sp", std::to_string(w.settings.sp)}, {"dp", std::to_string(w.settings.dp)}, {"device", w.settings.device},
+      {"sp", std::to_string(w.settings.sp)}, {"dp", std::to_string(w.settings.dp)}, {"zero", std::to_string(w.settings.zero)}, {"accumulate", std::to_string(w.settings.accumulate)}, {"device", w.settings.device},
       {"save", w.settings.save}, {"communication", w.settings.communication},
       {"bucket", std::to_string(w.settings.bucket_bytes)}, {"threads", std::to_string(w.settings.threads)}, {"optimizer", w.settings.optimizer},
       {"tile_loss", w.settings.tile_loss ? "1" : ""}, {"whole_masks", w.settings.read_masks ? "" : "1"},
@@ -69,6 +69,8 @@ Result<RunRequest> runRequestFrom(const std::string& text) {
   w.open.sequence_marks = marksFrom(m.at("open_marks"));
   w.settings.sp = static_cast<int>(toInt(m.at("sp")));
   w.settings.dp = static_cast<int>(toInt(m.at("dp")));
+  w.settings.zero = static_cast<int>(toInt(m.at("zero")));
+  w.settings.accumulate = static_cast<int>(toInt(m.at("accumulate")));
   w.settings.device = m.at("device");
   w.settings.save = m.at("save");
   w.settings.communication = m.at("communication");

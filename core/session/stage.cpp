@@ -48,6 +48,7 @@ Result<std::vector<std::string>> writeStages(const Model& model, const passes::S
     header.set("batch", std::to_string(model.imported->batch));
     if (model.converted_to) header.set("dtype", std::string(ir::longName(*model.converted_to)));
     header.set("sp", std::to_string(settings.sp));
+    header.set("dp", std::to_string(settings.dp));
     header.set("plan-hash", compiled.plan_hash);
     const std::string path = (fs::path(folder) / strf("%02zu-%s.txt", i, stage.name.c_str())).string();
     std::ofstream out(path, std::ios::binary | std::ios::trunc);

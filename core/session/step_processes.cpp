@@ -23,6 +23,7 @@ Result<std::vector<exec::StepResult>> stepOnProcesses(const VerifyRequest& proof
   RunRequest what;
   what.open = proof.open;
   what.settings = proof.settings;
+  what.settings.accumulate = 1;
   what.data = proof.data;
   what.ranks = proof.ranks;
   what.timeout_seconds = proof.timeout_seconds;
@@ -34,8 +35,8 @@ Result<std::vector<exec::StepResult>> stepOnProcesses(const VerifyRequest& proof
   SP_ASSIGN(const RunOutcome run, session::run(what, inner));
   if (run.failure) return run.failure->error;
   if (run.cancelled) return makeError("cancelled", "cancelled on request", Outcome::kNo);
-  std::vector<exec::StepResult> out(static_cast<std::size_t>(proof.settings.sp));
-  for (int r = 0; r < proof.settings.sp; ++r) {
+  std::vector<exec::StepResult> out(static_cast<std::size_t>(proof.settings.ranks()));
+  for (int r = 0; r < proof.settings.ranks(); ++r) {
     exec::StepResult& result = out[static_cast<std::size_t>(r)];
     result.has_loss = true;
     result.loss = run.last_loss[static_cast<std::size_t>(r)];

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <fstream>
 
 #include "core/base/strings.h"
+#include "core/torch/shards.h"
 #include "core/torch/tensor_store.h"
 
 namespace spscope::session {
@@ -53,7 +55,7 @@ Status prepareFolder(const std::string& folder) {
   return {};
 }
 
-Result<TrainState> TrainState::create(const Model& model, const RunRequest& what, const Request& request) {
+Result<TrainState> TrainState::create(const Model& model, const RunRequest& what, const Request& request, int first, int count) {
   TrainState out;
   out.graph_ = model.graph;
   SP_ASSIGN(out.weights_, loadState(model, what.data, request));
@@ -69,12 +71,18 @@ Result<TrainState> TrainState::create(const Model& model, const RunRequest& what
     SP_ASSIGN(from, stepFolder(what.resume));
     SP_TRY(out.resume(from.string()));
   }
-  SP_ASSIGN(exec::Optimizer optimizer, exec::Optimizer::create(options, out.weights_, trainable));
+  out.bucket_bytes_ = what.settings.bucket_bytes;
+  out.sharded_ = what.settings.zero != 0 && what.settings.ranks() > 1;
+  exec::TensorBag states;
   if (!from.empty()) {
-    SP_ASSIGN(const exec::TensorBag states, exec::loadBag((from / kOptimizer).string()));
-    SP_TRY(optimizer.restore(states));
+    SP_ASSIGN(states, exec::loadBag((from / kOptimizer).string()));
   }
-  out.optimizer_ = std::make_unique<exec::Optimizer>(std::move(optimizer));
+  for (int i = 0; i < (out.sharded_ ? count : 1); ++i) {
+    if (out.sharded_) options.shard = first + i, options.shards = what.settings.ranks();
+    SP_ASSIGN(exec::Optimizer optimizer, exec::Optimizer::create(options, out.weights_, trainable));
+    if (!from.empty()) SP_TRY(optimizer.restore(states));
+    out.optimizers_.push_back(std::move(optimizer));
+  }
   return out;
 }
 
@@ -101,7 +109,53 @@ Status TrainState::resume(const std::string& folder) {
   return {};
 }
 
-Result<std::string> TrainState::save(const std::string& folder) const {
+Result<exec::OptimizerReport> TrainState::apply(const std::vector<exec::TensorBag>& gradients, dist::Collectives* group) {
+  if (!sharded_) return optimizers_.front().apply(gradients.front());
+  double squares = 0.0;
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+    SP_ASSIGN(const double mine, optimizers_[i].squaredNorm(gradients[i]));
+    squares += mine;
+  }
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  const auto since = [&](std::chrono::steady_clock::time_point begin) { return std::chrono::duration_cast<std::chrono::nanoseconds>(now() - begin).count(); };
+  if (const auto begin = now(); group != nullptr) {
+    SP_ASSIGN(squares, exec::sumOver(*group, squares));
+    comm_ns_ += since(begin);
+  }
+  exec::OptimizerReport report;
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+    SP_ASSIGN(report, optimizers_[i].apply(gradients[i], squares));
+  }
+  if (const auto begin = now(); group != nullptr) {
+    SP_TRY(exec::gatherParameters(weights_, optimizers_.front().trainable(), *group, bucket_bytes_));
+    comm_ns_ += since(begin);
+  }
+  return report;
+}
+
+Result<exec::TensorBag> TrainState::wholeStates(dist::Collectives* group) const {
+  if (!sharded_) return optimizers_.front().states();
+  // Each state has the shape of its parameter.
+  exec::TensorBag like;
+  const exec::TensorBag mine = optimizers_.front().states();
+  for (const std::string& parameter : optimizers_.front().trainable())
+    for (const char* prefix : {"exp_avg.", "exp_avg_sq.", "momentum."})
+      if (mine.contains(prefix + parameter)) SP_TRY(like.share(weights_, parameter, prefix + parameter));
+  if (group != nullptr) return exec::gatherShards(mine, like, *group);
+  std::vector<exec::TensorBag> blocks;
+  for (const exec::Optimizer& optimizer : optimizers_) {
+    blocks.push_back(optimizer.states());
+    blocks.back().erase("step");
+  }
+  exec::TensorBag whole;
+  if (!blocks.front().empty()) {
+    SP_ASSIGN(whole, exec::joinShards(blocks, like));
+  }
+  SP_TRY(whole.share(mine, "step"));
+  return whole;
+}
+
+Result<std::string> TrainState::save(const std::string& folder, const exec::TensorBag& states) const {
   const std::string name = strf("step-%06lld", static_cast<long long>(stepsMade()));
   const fs::path step = fs::path(folder) / name, partial = fs::path(folder) / (name + ".partial");
   std::error_code failed;
@@ -111,7 +165,7 @@ Result<std::string> TrainState::save(const std::string& folder) const {
   for (const ir::Input& input : graph_->inputs)
     if (input.kind == ir::InputKind::kParameter || input.kind == ir::InputKind::kBuffer) SP_TRY(saved.share(weights_, input.name));
   SP_TRY(exec::saveBag(exec::withAliases(*graph_, saved), (partial / kWeights).string()));
-  SP_TRY(exec::saveBag(optimizer_->states(), (partial / kOptimizer).string()));
+  SP_TRY(exec::saveBag(states, (partial / kOptimizer).string()));
   fs::remove_all(step, failed);  // of an earlier run; ours to replace, by its name
   fs::rename(partial, step, failed);
   if (failed) return unwritable(step, failed);

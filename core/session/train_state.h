@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "core/dist/collectives.h"
 #include "core/session/run.h"
 #include "core/torch/executor.h"
 #include "core/torch/optimizer.h"
@@ -20,23 +21,34 @@ Status prepareFolder(const std::string& folder);
 class TrainState {
  public:
   /// Errors: those of loadState and Optimizer::create; resume-missing, resume-mismatch.
-  static Result<TrainState> create(const Model& model, const RunRequest& what, const Request& request);
+  /// With ZeRO the states are those of the blocks of the ranks [first, first + count): of one rank, or of all where they are
+  /// in this process. Without, there is one set of states, whatever the ranks.
+  static Result<TrainState> create(const Model& model, const RunRequest& what, const Request& request, int first = 0, int count = 1);
 
   const exec::TensorBag& weights() const { return weights_; }
   /// Steps that were made, those before a resume included.
-  std::int64_t stepsMade() const { return optimizer_->steps(); }
-  Result<exec::OptimizerReport> apply(const exec::TensorBag& gradients) { return optimizer_->apply(gradients); }
-  /// Weights and optimizer states: there before a step and after it.
-  std::int64_t residentBytes() const { return weights_.bytes() + optimizer_->stateBytes(); }
+  std::int64_t stepsMade() const { return optimizers_.front().steps(); }
+  bool sharded() const { return sharded_; }
+  /// Spent so far in the collectives of updates, nanoseconds.
+  std::int64_t commNs() const { return comm_ns_; }
+  /// One update. `gradients`: of each rank whose states are here; without ZeRO the first one's. `group`: the other ranks,
+  /// where blocks of the states are theirs (null: all are here). Also returns when every rank has the new parameters.
+  Result<exec::OptimizerReport> apply(const std::vector<exec::TensorBag>& gradients, dist::Collectives* group);
+  /// Weights and one rank's optimizer states: there before a step and after it. `index` counts the ranks whose states are here.
+  std::int64_t residentBytes(std::size_t index = 0) const { return weights_.bytes() + optimizers_[sharded_ ? index : 0].stateBytes(); }
+  /// The whole states, from the blocks of all ranks. With ZeRO every rank of the group must call it.
+  Result<exec::TensorBag> wholeStates(dist::Collectives* group) const;
   /// Writes a step's folder and returns it. Errors: file-unwritable, those of saveBag.
-  Result<std::string> save(const std::string& folder) const;
+  Result<std::string> save(const std::string& folder, const exec::TensorBag& states) const;
 
  private:
   Status resume(const std::string& folder);
 
   std::shared_ptr<const ir::Graph> graph_;
   exec::TensorBag weights_;
-  std::unique_ptr<exec::Optimizer> optimizer_;
+  std::vector<exec::Optimizer> optimizers_;  ///< by rank of [first, first + count); one where nothing is sharded
+  bool sharded_ = false;
+  std::int64_t bucket_bytes_ = 0, comm_ns_ = 0;
 };
 
 }  // namespace spscope::session

@@ -6,6 +6,7 @@
 #include "core/session/run.h"
 #include "core/session/step_processes.h"
 #include "core/session/virtual_programs.h"
+#include "core/torch/shards.h"
 #include "core/torch/tensor_store.h"
 #include "core/torch/threads.h"
 
@@ -16,6 +17,8 @@ Result<std::shared_ptr<const ir::Graph>> compileUnsharded(const Model& model, co
   compile_request.settings = settings;
   compile_request.settings.sp = 1;
   compile_request.settings.dp = 1;
+  compile_request.settings.zero = 0;
+  compile_request.settings.accumulate = 1;
   compile_request.settings.save = "all";
   compile_request.settings.read_masks = false;  // what these passes read into the graph is put to the proof, too
   compile_request.settings.tile_loss = false;
@@ -99,10 +102,16 @@ Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, cons
   out.reference_peak_bytes = reference.peak_bytes;
 
   request.report("sharded step");
-  SP_ASSIGN(const std::vector<exec::StepResult> results,
+  SP_ASSIGN(std::vector<exec::StepResult> results,
             what.ranks == "virtual" ? stepVirtually(out.compiled.compiled, state, inputs, request, what.data.seed)
                                     : stepOnProcesses(what, request));
 
+  if (what.settings.zero != 0 && what.settings.ranks() > 1) {  // each rank has its blocks only: what they make up is compared
+    std::vector<exec::TensorBag> blocks;
+    for (const exec::StepResult& r : results) blocks.push_back(r.gradients);
+    SP_ASSIGN(const exec::TensorBag whole, exec::joinShards(blocks, state));
+    for (exec::StepResult& r : results) r.gradients = whole;
+  }
   request.report("compare");
   out.tolerance = exec::Tolerance::of(model.computing_dtype);
   for (std::size_t rank = 0; rank < results.size(); ++rank) {

@@ -74,7 +74,7 @@ class Capture {
       : forward_(forward), cancel_(cancel), joint_(forward), recorder_(clearOrder(joint_), cancel_) {}
 
   Result<ir::Graph> run() {
-    const RankScope rank(forward_.rank, std::max(1, forward_.mesh.sizeOf("sp")));
+    const RankScope rank(forward_.rank, forward_.mesh);
     const at::AutoGradMode grad(true);
     const c10::impl::IncludeDispatchKeyGuard include(c10::DispatchKey::Fake);
     SP_TRY(makeInputs());

@@ -29,11 +29,12 @@ struct Executor::Impl {
 
   at::Tensor& value(ir::ValueId id) { return state.values[static_cast<std::size_t>(id)]; }
 
-  CollectiveEvent event(const Step& step, SpKind kind, std::int64_t bytes, std::int64_t number) const {
+  CollectiveEvent event(const Step& step, const Redistribution& r, std::int64_t bytes, std::int64_t number) const {
     CollectiveEvent e;
     e.rank = state.program().options().rank;
     e.node = step.node;
-    e.kind = dist::collectiveName(collectiveKind(kind));
+    e.kind = dist::collectiveName(collectiveKind(r.kind));
+    e.group = state.program().impl().groups[static_cast<std::size_t>(r.axis)];
     e.bytes = bytes;
     e.sequence = number;
     return e;
@@ -69,7 +70,7 @@ struct Executor::Impl {
     CollectiveEvent e;
     CollectiveSpan span;
     if (told) {
-      e = event(step, r.kind, r.bytesSent(static_cast<std::int64_t>(t.receive.element_size())), sequence++);
+      e = event(step, r, r.bytesSent(static_cast<std::int64_t>(t.receive.element_size())), sequence++);
       observer->onCollectiveStart(e, span.wait_begin_ns = monotonicNs());
     }
     span.begin_ns = span.wait_begin_ns;
@@ -104,7 +105,7 @@ struct Executor::Impl {
     Started& s = started[index];
     s.sequence = sequence++;
     if (observer != nullptr && parts.front()->ranks > 1)
-      observer->onCollectiveStart(event(step, parts.front()->kind, x.bytes, s.sequence), monotonicNs());
+      observer->onCollectiveStart(event(step, *parts.front(), x.bytes, s.sequence), monotonicNs());
     SP_ASSIGN(s.ticket, hand(parts, std::move(transfers)));
     return {};
   }
@@ -121,7 +122,7 @@ struct Executor::Impl {
         span.wait_end_ns = monotonicNs();
         span.begin_ns = times.begin_ns;
         span.end_ns = times.end_ns;
-        observer->onCollectiveWait(event(step, x.parts.front().kind, x.bytes, s.sequence), span);
+        observer->onCollectiveWait(event(step, x.parts.front(), x.bytes, s.sequence), span);
       }
     }
     for (std::size_t i = 0; i < x.results.size(); ++i) value(x.results[i]) = received(state.program(), x, i, value(x.receives[i]));
@@ -196,7 +197,7 @@ Result<StepResult> Executor::step(const TensorBag& inputs, const StepOptions& op
   const MeterScope counting(impl_->state.meter);
   SP_TRY(impl_->state.begin(inputs));
   seedStep(program, options);
-  const RandomScope random({stepSeed(options.seed, options.step), rank, options.replica, options.replicas});
+  const RandomScope random(drawsOf(program, options));
   if (options.observer != nullptr) {
     impl_->state.meter.setObserver(options.observer, rank);
     options.observer->stepBegin(rank, options.step, monotonicNs());

@@ -13,7 +13,7 @@ struct CollectiveEvent {
   int rank = 0;
   const ir::Node* node = nullptr;
   std::string_view kind;           ///< "all_to_all" ...; static
-  std::string_view group = "sp";   ///< the axis of the mesh
+  std::string_view group = "sp";   ///< which ranks (ir::groupName); lives as long as the program
   std::int64_t bytes = 0;          ///< that this rank sends
   std::int64_t sequence = 0;       ///< of the group, over all steps; the same on every rank
 };

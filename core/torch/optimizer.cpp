@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/base/strings.h"
+#include "core/ir/mesh_axis.h"
 #include "core/torch/compare.h"
 #include "core/torch/tensor_bag_impl.h"
 
@@ -22,7 +23,20 @@ struct Optimizer::Impl {
   std::vector<at::Tensor> parameters, first, second;  // first: exp_avg or momentum
   at::Tensor step;                                    // one for all: they step together
   std::int64_t steps = 0;
+  std::vector<std::vector<std::int64_t>> shapes;      // of the whole parameters
 
+  /// The whole shape behind entry `i` of states(); nullptr: it has no blocks (the step counter).
+  const std::vector<std::int64_t>* shapeOfState(std::size_t i) const {
+    const std::size_t each = (first.empty() ? 0 : 1) + (second.empty() ? 0 : 1);
+    return each == 0 || i >= each * names.size() ? nullptr : &shapes[i / each];
+  }
+  /// This optimizer's part of a tensor that has the shape of a parameter.
+  at::Tensor mine(const at::Tensor& whole) const {
+    if (options.shards == 1) return whole;
+    const ir::Dims blocks = ir::shardBlocks(whole.numel(), options.shards);
+    const auto r = static_cast<std::size_t>(options.shard);
+    return whole.view({-1}).narrow(0, ir::offsetsOf(blocks)[r], blocks[r]);
+  }
   bool adamw() const { return options.kind == OptimizerOptions::Kind::kAdamW; }
   bool hasFirst() const { return adamw() || options.momentum != 0.0; }
   double decay() const { return options.weight_decay.value_or(adamw() ? 0.01 : 0.0); }
@@ -67,15 +81,31 @@ Result<Optimizer> Optimizer::create(const OptimizerOptions& options, const Tenso
       return makeError("optimizer-dtype", "the parameter " + name + " does not hold floating-point numbers");
     if (!parameter.is_contiguous()) return makeError("optimizer-dtype", "the parameter " + name + " is not contiguous");
     impl.names.push_back(name);
-    impl.parameters.push_back(parameter);
-    if (impl.hasFirst()) impl.first.push_back(at::zeros_like(parameter));
-    if (impl.adamw()) impl.second.push_back(at::zeros_like(parameter));
+    impl.shapes.push_back(parameter.sizes().vec());
+    impl.parameters.push_back(impl.mine(parameter));
+    if (impl.hasFirst()) impl.first.push_back(at::zeros_like(impl.parameters.back()));
+    if (impl.adamw()) impl.second.push_back(at::zeros_like(impl.parameters.back()));
   }
   impl.step = at::zeros({}, at::TensorOptions().dtype(at::kFloat));
   return optimizer;
 }
 
-Result<OptimizerReport> Optimizer::apply(const TensorBag& gradients) {
+const std::vector<std::string>& Optimizer::trainable() const { return impl_->names; }
+
+Result<double> Optimizer::squaredNorm(const TensorBag& gradients) const {
+  const c10::InferenceMode inference;
+  if (impl_->options.clip <= 0.0) return 0.0;
+  double squares = 0.0;
+  try {
+    for (const std::string& name : impl_->names)
+      if (const int at = gradients.impl().find(name); at >= 0) squares += exec::squaredNorm(gradients.impl().tensors[static_cast<std::size_t>(at)]);
+  } catch (const std::exception& e) {
+    return makeError("op-failed", std::string("optimizer: ") + e.what(), Outcome::kRunFailed);
+  }
+  return squares;
+}
+
+Result<OptimizerReport> Optimizer::apply(const TensorBag& gradients, std::optional<double> norm_squares) {
   const c10::InferenceMode inference;
   Impl& impl = *impl_;
   const OptimizerOptions& o = impl.options;
@@ -83,7 +113,9 @@ Result<OptimizerReport> Optimizer::apply(const TensorBag& gradients) {
   try {
     std::vector<Pair> pairs;
     std::set<const void*> seen;
-    double squares = 0.0;
+    if (!norm_squares) {
+      SP_ASSIGN(norm_squares, squaredNorm(gradients));
+    }
     for (std::size_t i = 0; i < impl.names.size(); ++i) {
       const int at = gradients.impl().find(impl.names[i]);
       if (at < 0) continue;
@@ -91,14 +123,13 @@ Result<OptimizerReport> Optimizer::apply(const TensorBag& gradients) {
       if (gradient.sizes() != impl.parameters[i].sizes() || gradient.scalar_type() != impl.parameters[i].scalar_type())
         return makeError("gradient-shape", "the gradient of " + impl.names[i] + " does not have its parameter's shape and type",
                          Outcome::kRunFailed);
-      if (o.clip > 0.0) squares += squaredNorm(gradient);
       // Clipping in place must not scale one memory twice, nor before another gradient has read it.
       const bool shared = !seen.insert(gradient.storage().unsafeGetStorageImpl()).second;
       pairs.push_back({i, shared ? gradient.clone() : gradient});
     }
     double scale = 1.0;
     if (o.clip > 0.0) {
-      report.gradient_norm = std::sqrt(squares);
+      report.gradient_norm = std::sqrt(*norm_squares);
       scale = o.clip / (report.gradient_norm + 1e-6);  // as torch.nn.utils.clip_grad_norm_
       report.clipped = scale < 1.0;
     }
@@ -166,8 +197,11 @@ Status Optimizer::restore(const TensorBag& states) {
     const std::string& name = mine.impl().names[i];
     const int at = states.impl().find(name);
     if (at < 0) return makeError("tensor-missing", "the saved optimizer has no " + name);
-    const at::Tensor& saved = states.impl().tensors[static_cast<std::size_t>(at)];
     const at::Tensor& target = mine.impl().tensors[i];
+    at::Tensor saved = states.impl().tensors[static_cast<std::size_t>(at)];
+    // What is saved is whole, so that it can be resumed on any mesh.
+    if (const auto whole = impl_->shapeOfState(i); impl_->options.shards > 1 && whole && saved.sizes() == at::IntArrayRef(*whole))
+      saved = impl_->mine(saved.contiguous());
     if (saved.sizes() != target.sizes() || saved.scalar_type() != target.scalar_type())
       return makeError("optimizer-state", "the saved state " + name + " has another shape or type than its parameter");
     copies.emplace_back(target, saved);

@@ -2,8 +2,9 @@
 // AdamW and SGD over a bag of parameters, in place, with libtorch's fused kernels (no temporaries). No libtorch in this
 // header.
 //
-// Gradients are complete on every rank of the sequence axis (sync-gradients has seen to it), so the global norm for
-// clipping is a local sum.
+// Gradients are complete on every rank (sync-gradients has seen to it), so the global norm for clipping is a local sum. With
+// `shards` an optimizer has states for its block of each parameter only (a run of its elements, ir::shardBlocks), takes
+// that block of the gradient and updates that block of the parameter; the norm is then summed over the ranks by the caller.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct OptimizerOptions {
   double momentum = 0.0;                          ///< SGD; no dampening, no Nesterov
   std::optional<double> weight_decay;             ///< default as in torch: 0.01 for AdamW, 0 for SGD
   double clip = 0.0;                              ///< largest global norm of the gradients; 0: no clipping
+  int shard = 0, shards = 1;                      ///< which block of each parameter, of how many
 };
 
 /// "adamw" or "sgd"; nullopt for anything else.
@@ -47,7 +49,11 @@ class Optimizer {
 
   /// One update. A trainable parameter without a gradient stays as it is, as in torch. The gradients are used up: clipping
   /// scales them in place. Errors: gradient-shape, op-failed.
-  Result<OptimizerReport> apply(const TensorBag& gradients);
+  /// `squares`: the squared global norm, where this optimizer sees a part of it.
+  Result<OptimizerReport> apply(const TensorBag& gradients, std::optional<double> squares = std::nullopt);
+  /// The squared norm of the gradients of the trainable parameters; 0 where nothing is clipped.
+  Result<double> squaredNorm(const TensorBag& gradients) const;
+  const std::vector<std::string>& trainable() const;
 
   void setLearningRate(double lr);
   std::int64_t steps() const;
@@ -56,7 +62,7 @@ class Optimizer {
   /// Shared with the optimizer: "exp_avg.<parameter>", "exp_avg_sq.<parameter>" (AdamW) or "momentum.<parameter>", and
   /// "step" (one float32: steps made).
   TensorBag states() const;
-  /// Copies such a bag in. Errors: tensor-missing, optimizer-state (a shape or type differs).
+  /// Copies such a bag in; it has whole tensors, also where this optimizer has blocks. Errors: tensor-missing, optimizer-state (a shape or type differs).
   Status restore(const TensorBag& states);
 
  private:

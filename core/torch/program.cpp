@@ -33,6 +33,12 @@ std::vector<std::int64_t> lastUses(const ir::Graph& graph) {
   return last;
 }
 
+/// The mesh of the program's ranks: the graph's, or (graphs that do not say one) all ranks on the sequence axis.
+ir::Mesh meshOf(const ir::Graph& graph, const ProgramOptions& options) {
+  if (ir::axisSize(graph.mesh, ir::MeshAxis::kAll) == options.ranks) return graph.mesh;
+  return {{{"sp", options.ranks}}};
+}
+
 /// A start node as the executor needs it; the results are named by its wait.
 Result<Program::Impl::Exchange> readStart(const ir::Graph& graph, const ir::Node& node, int rank, int ranks) {
   Program::Impl::Exchange out;
@@ -79,6 +85,9 @@ Result<std::shared_ptr<const Program>> Program::prepare(std::shared_ptr<const ir
   program->options_ = options;
   program->impl_ = std::make_unique<Impl>();
   Impl& impl = *program->impl_;
+  impl.mesh = meshOf(*graph, options);
+  for (const ir::MeshAxis axis : {ir::MeshAxis::kSequence, ir::MeshAxis::kData, ir::MeshAxis::kAll})
+    impl.groups[static_cast<std::size_t>(axis)] = ir::groupName(impl.mesh, options.rank, axis);
 
   std::vector<char> defined(graph->valueCount(), 0);
   for (const ir::Input& input : graph->inputs) defined[static_cast<std::size_t>(input.value)] = 1;
@@ -99,7 +108,8 @@ Result<std::shared_ptr<const Program>> Program::prepare(std::shared_ptr<const ir
     if (node.op == ir::sp::kRedistribute)
       return at(node, "program-invalid", "a redistribution that is not lowered to a collective");
     if (ir::isStart(node.op)) {
-      SP_ASSIGN(Impl::Exchange exchange, readStart(*graph, node, options.rank, options.ranks));
+      const ir::MeshAxis axis = ir::axisOf(node);
+      SP_ASSIGN(Impl::Exchange exchange, readStart(*graph, node, ir::axisRank(impl.mesh, options.rank, axis), ir::axisSize(impl.mesh, axis)));
       step.start = static_cast<std::int32_t>(impl.exchanges.size());
       started[node.id] = step.start;
       impl.exchanges.push_back(std::move(exchange));
@@ -117,9 +127,10 @@ Result<std::shared_ptr<const Program>> Program::prepare(std::shared_ptr<const ir
       const ir::ValueId self = ir::useArg(node, "self");
       if (self == ir::kNone || node.outputs.size() != 1)
         return at(node, "sp-op", node.op.str() + " needs one operand and one output");
-      SP_ASSIGN(Redistribution r, node.op == ir::sp::kUnpack
-                                      ? describeUnpack(node, graph->value(node.outputs[0]).local, options.rank, options.ranks)
-                                      : describe(node, graph->value(self).local, options.rank, options.ranks));
+      const ir::MeshAxis axis = ir::axisOf(node);
+      const int rank = ir::axisRank(impl.mesh, options.rank, axis), ranks = ir::axisSize(impl.mesh, axis);
+      SP_ASSIGN(Redistribution r, node.op == ir::sp::kUnpack ? describeUnpack(node, graph->value(node.outputs[0]).local, rank, ranks)
+                                                             : describe(node, graph->value(self).local, rank, ranks));
       step.sp = static_cast<std::int32_t>(impl.redistributions.size());
       step.input = self;
       step.output = node.outputs[0];

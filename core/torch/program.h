@@ -14,7 +14,7 @@ namespace spscope::exec {
 
 struct ProgramOptions {
   int rank = 0;               ///< whose shapes and blocks are meant
-  int ranks = 1;              ///< size of the sequence axis
+  int ranks = 1;              ///< of the whole mesh
   bool keep_values = false;   ///< never free a value (a debugger that looks back)
 };
 

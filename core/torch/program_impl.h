@@ -2,8 +2,10 @@
 // The prepared nodes of a Program. Only for core/torch (it includes ATen).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/torch/op_call.h"
@@ -30,6 +32,8 @@ struct Program::Impl {
     std::vector<char> in_place;                                 ///< all_reduce: receives in its operand
     std::int64_t bytes = 0;                                     ///< that this rank sends
   };
+  ir::Mesh mesh;
+  std::array<std::string, 3> groups;  ///< by MeshAxis: the name of this rank's group
   std::vector<Step> steps;
   std::vector<Exchange> exchanges;
   std::vector<Redistribution> redistributions;

@@ -114,6 +114,14 @@ at::Tensor received(const Program& program, const Program::Impl::Exchange& excha
   return buffer.view(program.graph().value(exchange.results[i]).local);
 }
 
+RandomScope::State drawsOf(const Program& program, const StepOptions& options) {
+  const ir::Mesh& mesh = program.impl().mesh;
+  const int rank = program.options().rank, replicas = ir::axisSize(mesh, ir::MeshAxis::kData);
+  RandomScope::State out{stepSeed(options.seed, options.step), ir::axisRank(mesh, rank, ir::MeshAxis::kSequence), options.replica, options.replicas};
+  if (replicas > 1) out.replica = ir::axisRank(mesh, rank, ir::MeshAxis::kData), out.replicas = replicas;
+  return out;
+}
+
 void seedStep(const Program& program, const StepOptions& options) {
   if (!program.hasRandomNodes()) return;
   at::Generator generator = at::detail::getDefaultCPUGenerator();

@@ -10,6 +10,7 @@
 
 #include "core/torch/executor.h"
 #include "core/torch/program_impl.h"
+#include "core/torch/rng_ops.h"
 
 namespace spscope::exec {
 
@@ -45,6 +46,8 @@ class RankState {
 Error withRank(Error error, int rank, const Program::Impl::Step* step);
 /// What a wait gives for part `i` of an exchange whose buffer is complete: the same memory in the result's shape.
 at::Tensor received(const Program& program, const Program::Impl::Exchange& exchange, std::size_t i, const at::Tensor& buffer);
+/// For which rank and replica of its mesh a program draws by position. On a mesh without a data axis the options say the replica.
+RandomScope::State drawsOf(const Program& program, const StepOptions& options);
 /// Seeds libtorch's CPU generator from the step's seed, for programs with random nodes.
 void seedStep(const Program& program, const StepOptions& options);
 

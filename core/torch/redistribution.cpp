@@ -63,6 +63,7 @@ bool isRedistribution(Symbol op) {
 Result<Redistribution> describe(const ir::Node& node, const ir::Dims& input, int rank, int ranks) {
   using namespace ir::sp;
   Redistribution r;
+  r.axis = ir::axisOf(node);
   r.rank = rank;
   r.ranks = ranks;
   r.input = r.output = input;
@@ -111,6 +112,7 @@ Result<Redistribution> describe(const ir::Node& node, const ir::Dims& input, int
 
 Result<Redistribution> describeUnpack(const ir::Node& node, const ir::Dims& output, int rank, int ranks) {
   Redistribution r;
+  r.axis = ir::axisOf(node);
   r.kind = SpKind::kUnpack;
   r.rank = rank;
   r.ranks = ranks;

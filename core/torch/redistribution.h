@@ -13,6 +13,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "core/ir/mesh_axis.h"
 
 namespace spscope::exec {
 
@@ -21,8 +22,9 @@ enum class SpKind : std::uint8_t { kVary, kSlice, kUnpack, kAllReduce, kAllGathe
 /// One sp.* node as `rank` of `ranks` sees it. Shapes are local ones.
 struct Redistribution {
   SpKind kind = SpKind::kVary;
-  int rank = 0;
-  int ranks = 1;
+  ir::MeshAxis axis = ir::MeshAxis::kSequence;
+  int rank = 0;                  ///< place on the axis
+  int ranks = 1;                 ///< along the axis
   std::int64_t gather_dim = 0;   ///< all_to_all, all_gather, unpack: becomes whole
   std::int64_t scatter_dim = 0;  ///< all_to_all, slice, reduce_scatter: becomes this rank's block
   ir::Dims gather_blocks;        ///< one per rank
@@ -46,7 +48,7 @@ struct Redistribution {
 
 bool isRedistribution(Symbol op);
 
-/// Reads an sp.* node for `rank`. `input` is the operand's local shape on that rank. Errors "sp-op" (a block list does not
+/// Reads an sp.* node for the place `rank` on its axis. `input` is the operand's local shape on that rank. Errors "sp-op" (a block list does not
 /// have one entry per rank, does not sum to the dimension, a dimension is out of range, or the shape does not fit).
 Result<Redistribution> describe(const ir::Node& node, const ir::Dims& input, int rank, int ranks);
 /// An sp.unpack node whose result has the shape `output` on that rank.

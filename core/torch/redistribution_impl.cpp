@@ -93,6 +93,7 @@ dist::CollectiveKind collectiveKind(SpKind kind) {
 
 dist::CollectivePart partOf(const Redistribution& r, const Transfer& t) {
   dist::CollectivePart part;
+  part.axis = r.axis;
   part.recv = bufferOf(t.receive);
   if (r.kind == SpKind::kAllReduce) return part;
   part.send = bufferOf(t.send);

@@ -13,12 +13,23 @@
 #include <torch/library.h>
 
 #include <numeric>
+#include <string>
+
+#include "core/ir/mesh_axis.h"
 
 namespace spscope::exec {
 namespace {
 
 thread_local int t_rank = 0;
-thread_local int t_size = 1;
+thread_local const ir::Mesh* t_mesh = nullptr;  // null: one rank
+
+using Axis = c10::string_view;
+
+/// The op's axis as a node says it.
+ir::MeshAxis meshAxis(Axis axis) {
+  TORCH_CHECK(axis == "sp" || axis == "dp" || axis == "all", "sp: no axis ", axis);
+  return axis == "sp" ? ir::MeshAxis::kSequence : axis == "dp" ? ir::MeshAxis::kData : ir::MeshAxis::kAll;
+}
 
 using at::IntArrayRef;
 using at::Tensor;
@@ -28,9 +39,12 @@ using Ints = std::vector<std::int64_t>;
 
 std::int64_t total(IntArrayRef blocks) { return std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0}); }
 
-std::int64_t mine(IntArrayRef blocks) {
-  TORCH_CHECK(static_cast<int>(blocks.size()) == t_size, "sp: ", blocks.size(), " blocks for ", t_size, " ranks");
-  return blocks[static_cast<std::size_t>(t_rank)];
+std::int64_t mine(IntArrayRef blocks, Axis axis) {
+  const ir::Mesh alone;
+  const ir::Mesh& mesh = t_mesh != nullptr ? *t_mesh : alone;
+  const int size = ir::axisSize(mesh, meshAxis(axis));
+  TORCH_CHECK(static_cast<int>(blocks.size()) == size, "sp: ", blocks.size(), " blocks for ", size, " ranks");
+  return blocks[static_cast<std::size_t>(ir::axisRank(mesh, t_rank, meshAxis(axis)))];
 }
 
 /// The operand with the size of `dim` changed from `from` to `to`.
@@ -44,25 +58,25 @@ Tensor resized(const Tensor& self, std::int64_t dim, std::int64_t from, std::int
 
 // --- shapes on the rank of this thread ------------------------------------------------------------------------------
 
-Tensor varyMeta(const Tensor& self) { return at::alias(self); }
-Tensor sliceMeta(const Tensor& self, std::int64_t dim, IntArrayRef blocks) {
-  return resized(self, dim, total(blocks), mine(blocks));
+Tensor varyMeta(const Tensor& self, Axis) { return at::alias(self); }
+Tensor sliceMeta(const Tensor& self, std::int64_t dim, IntArrayRef blocks, Axis axis) {
+  return resized(self, dim, total(blocks), mine(blocks, axis));
 }
-Tensor allGatherMeta(const Tensor& self, std::int64_t dim, IntArrayRef blocks) {
-  return resized(self, dim, mine(blocks), total(blocks));
+Tensor allGatherMeta(const Tensor& self, std::int64_t dim, IntArrayRef blocks, Axis axis) {
+  return resized(self, dim, mine(blocks, axis), total(blocks));
 }
-Tensor allReduceMeta(const Tensor& self) { return at::empty(self.sizes(), self.options()); }
-Tensor reduceScatterMeta(const Tensor& self, std::int64_t dim, IntArrayRef blocks) {
-  return resized(self, dim, total(blocks), mine(blocks));
+Tensor allReduceMeta(const Tensor& self, Axis) { return at::empty(self.sizes(), self.options()); }
+Tensor reduceScatterMeta(const Tensor& self, std::int64_t dim, IntArrayRef blocks, Axis axis) {
+  return resized(self, dim, total(blocks), mine(blocks, axis));
 }
 Tensor allToAllMeta(const Tensor& self, std::int64_t gather_dim, IntArrayRef gather_blocks, std::int64_t scatter_dim,
-                    IntArrayRef scatter_blocks) {
+                    IntArrayRef scatter_blocks, Axis axis) {
   TORCH_CHECK(gather_dim != scatter_dim, "sp: all_to_all gathers and scatters dim ", gather_dim);
   TORCH_CHECK(scatter_dim >= 0 && scatter_dim < self.dim() && self.size(scatter_dim) == total(scatter_blocks),
               "sp: the blocks of the scattered dim ", scatter_dim, " do not sum to its size");
-  Tensor out = resized(self, gather_dim, mine(gather_blocks), total(gather_blocks));
+  Tensor out = resized(self, gather_dim, mine(gather_blocks, axis), total(gather_blocks));
   Ints sizes = out.sizes().vec();
-  sizes[static_cast<std::size_t>(scatter_dim)] = mine(scatter_blocks);
+  sizes[static_cast<std::size_t>(scatter_dim)] = mine(scatter_blocks, axis);
   return at::empty(sizes, self.options());
 }
 
@@ -73,36 +87,40 @@ c10::TypedOperatorHandle<Signature> find(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
-using Plain = Tensor(const Tensor&);
-using Blocked = Tensor(const Tensor&, std::int64_t, IntArrayRef);
-using Exchange = Tensor(const Tensor&, std::int64_t, IntArrayRef, std::int64_t, IntArrayRef);
+using Plain = Tensor(const Tensor&, Axis);
+using Blocked = Tensor(const Tensor&, std::int64_t, IntArrayRef, Axis);
+using Exchange = Tensor(const Tensor&, std::int64_t, IntArrayRef, std::int64_t, IntArrayRef, Axis);
 
-Tensor callPlain(const char* name, const Tensor& self) {
+Tensor callPlain(const char* name, const Tensor& self, Axis axis) {
   const at::AutoDispatchBelowADInplaceOrView below;
-  return find<Plain>(name).call(self);
+  return find<Plain>(name).call(self, axis);
 }
-Tensor callBlocked(const char* name, const Tensor& self, std::int64_t dim, IntArrayRef blocks) {
+Tensor callBlocked(const char* name, const Tensor& self, std::int64_t dim, IntArrayRef blocks, Axis axis) {
   const at::AutoDispatchBelowADInplaceOrView below;
-  return find<Blocked>(name).call(self, dim, blocks);
+  return find<Blocked>(name).call(self, dim, blocks, axis);
 }
 Tensor callExchange(const Tensor& self, std::int64_t gather_dim, IntArrayRef gather_blocks, std::int64_t scatter_dim,
-                    IntArrayRef scatter_blocks) {
+                    IntArrayRef scatter_blocks, Axis axis) {
   const at::AutoDispatchBelowADInplaceOrView below;
-  return find<Exchange>("sp::all_to_all").call(self, gather_dim, gather_blocks, scatter_dim, scatter_blocks);
+  return find<Exchange>("sp::all_to_all").call(self, gather_dim, gather_blocks, scatter_dim, scatter_blocks, axis);
 }
 
-// --- gradients: R <-> R, S <-> S, P <-> R ---------------------------------------------------------------------------
+// --- gradients: R <-> R, S <-> S, P <-> R; on the same axis ----------------------------------------------------------
 
 struct Vary : torch::autograd::Function<Vary> {
-  static Tensor forward(AutogradContext*, const Tensor& self) { return callPlain("sp::vary", self); }
-  static variable_list backward(AutogradContext*, const variable_list& grads) {
-    return {callPlain("sp::all_reduce", grads[0])};
+  static Tensor forward(AutogradContext* context, const Tensor& self, std::string axis) {
+    Tensor out = callPlain("sp::vary", self, axis);
+    context->saved_data["axis"] = std::move(axis);
+    return out;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    return {callPlain("sp::all_reduce", grads[0], context->saved_data["axis"].toStringRef()), {}};
   }
 };
 
 struct AllReduce : torch::autograd::Function<AllReduce> {
-  static Tensor forward(AutogradContext*, const Tensor& self) { return callPlain("sp::all_reduce", self); }
-  static variable_list backward(AutogradContext*, const variable_list& grads) { return {grads[0]}; }
+  static Tensor forward(AutogradContext*, const Tensor& self, std::string axis) { return callPlain("sp::all_reduce", self, axis); }
+  static variable_list backward(AutogradContext*, const variable_list& grads) { return {grads[0], {}}; }
 };
 
 /// An op with one blocked dimension, and the op that undoes it.
@@ -110,15 +128,17 @@ template <int kWhich>
 struct BlockedFunction : torch::autograd::Function<BlockedFunction<kWhich>> {
   static constexpr const char* kForward[] = {"sp::slice", "sp::all_gather", "sp::reduce_scatter"};
   static constexpr const char* kBackward[] = {"sp::all_gather", "sp::slice", "sp::all_gather"};
-  static Tensor forward(AutogradContext* context, const Tensor& self, std::int64_t dim, Ints blocks) {
-    Tensor out = callBlocked(kForward[kWhich], self, dim, blocks);
+  static Tensor forward(AutogradContext* context, const Tensor& self, std::int64_t dim, Ints blocks, std::string axis) {
+    Tensor out = callBlocked(kForward[kWhich], self, dim, blocks, axis);
     context->saved_data["dim"] = dim;
     context->saved_data["blocks"] = std::move(blocks);
+    context->saved_data["axis"] = std::move(axis);
     return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    return {callBlocked(kBackward[kWhich], grads[0], context->saved_data["dim"].toInt(),
-                        context->saved_data["blocks"].toIntVector()),
+    auto& saved = context->saved_data;
+    return {callBlocked(kBackward[kWhich], grads[0], saved["dim"].toInt(), saved["blocks"].toIntVector(), saved["axis"].toStringRef()),
+            {},
             {},
             {}};
   }
@@ -126,18 +146,21 @@ struct BlockedFunction : torch::autograd::Function<BlockedFunction<kWhich>> {
 
 struct AllToAll : torch::autograd::Function<AllToAll> {
   static Tensor forward(AutogradContext* context, const Tensor& self, std::int64_t gather_dim, Ints gather_blocks,
-                        std::int64_t scatter_dim, Ints scatter_blocks) {
-    Tensor out = callExchange(self, gather_dim, gather_blocks, scatter_dim, scatter_blocks);
-    context->saved_data["gather_dim"] = gather_dim;
-    context->saved_data["gather_blocks"] = std::move(gather_blocks);
-    context->saved_data["scatter_dim"] = scatter_dim;
-    context->saved_data["scatter_blocks"] = std::move(scatter_blocks);
+                        std::int64_t scatter_dim, Ints scatter_blocks, std::string axis) {
+    Tensor out = callExchange(self, gather_dim, gather_blocks, scatter_dim, scatter_blocks, axis);
+    auto& saved = context->saved_data;
+    saved["gather_dim"] = gather_dim;
+    saved["gather_blocks"] = std::move(gather_blocks);
+    saved["scatter_dim"] = scatter_dim;
+    saved["scatter_blocks"] = std::move(scatter_blocks);
+    saved["axis"] = std::move(axis);
     return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     auto& saved = context->saved_data;
     return {callExchange(grads[0], saved["scatter_dim"].toInt(), saved["scatter_blocks"].toIntVector(),
-                         saved["gather_dim"].toInt(), saved["gather_blocks"].toIntVector()),
+                         saved["gather_dim"].toInt(), saved["gather_blocks"].toIntVector(), saved["axis"].toStringRef()),
+            {},
             {},
             {},
             {},
@@ -145,15 +168,17 @@ struct AllToAll : torch::autograd::Function<AllToAll> {
   }
 };
 
-Tensor varyAutograd(const Tensor& self) { return Vary::apply(self); }
-Tensor allReduceAutograd(const Tensor& self) { return AllReduce::apply(self); }
+std::string text(Axis axis) { return std::string(axis.data(), axis.size()); }
+
+Tensor varyAutograd(const Tensor& self, Axis axis) { return Vary::apply(self, text(axis)); }
+Tensor allReduceAutograd(const Tensor& self, Axis axis) { return AllReduce::apply(self, text(axis)); }
 template <int kWhich>
-Tensor blockedAutograd(const Tensor& self, std::int64_t dim, IntArrayRef blocks) {
-  return BlockedFunction<kWhich>::apply(self, dim, blocks.vec());
+Tensor blockedAutograd(const Tensor& self, std::int64_t dim, IntArrayRef blocks, Axis axis) {
+  return BlockedFunction<kWhich>::apply(self, dim, blocks.vec(), text(axis));
 }
 Tensor allToAllAutograd(const Tensor& self, std::int64_t gather_dim, IntArrayRef gather_blocks,
-                        std::int64_t scatter_dim, IntArrayRef scatter_blocks) {
-  return AllToAll::apply(self, gather_dim, gather_blocks.vec(), scatter_dim, scatter_blocks.vec());
+                        std::int64_t scatter_dim, IntArrayRef scatter_blocks, Axis axis) {
+  return AllToAll::apply(self, gather_dim, gather_blocks.vec(), scatter_dim, scatter_blocks.vec(), text(axis));
 }
 
 }  // namespace
@@ -163,13 +188,14 @@ void registerSpOps() {
   static Library* const libraries = [] {
     auto* definition = new Library(Library::DEF, "sp", std::nullopt, __FILE__, __LINE__);
     // No annotation on vary's alias: for libtorch it is a function, so that no view relation has to be kept.
-    definition->def("vary(Tensor self) -> Tensor");
-    definition->def("slice(Tensor self, int dim, int[] blocks) -> Tensor");
-    definition->def("all_gather(Tensor self, int dim, int[] blocks) -> Tensor");
-    definition->def("all_reduce(Tensor self) -> Tensor");
-    definition->def("reduce_scatter(Tensor self, int dim, int[] blocks) -> Tensor");
+    definition->def("vary(Tensor self, str axis=\"sp\") -> Tensor");
+    definition->def("slice(Tensor self, int dim, int[] blocks, str axis=\"sp\") -> Tensor");
+    definition->def("all_gather(Tensor self, int dim, int[] blocks, str axis=\"sp\") -> Tensor");
+    definition->def("all_reduce(Tensor self, str axis=\"sp\") -> Tensor");
+    definition->def("reduce_scatter(Tensor self, int dim, int[] blocks, str axis=\"sp\") -> Tensor");
     definition->def(
-        "all_to_all(Tensor self, int gather_dim, int[] gather_blocks, int scatter_dim, int[] scatter_blocks) -> "
+        "all_to_all(Tensor self, int gather_dim, int[] gather_blocks, int scatter_dim, int[] scatter_blocks, "
+        "str axis=\"sp\") -> "
         "Tensor");
     // Registrations live as long as the process: never destroyed, so that no order of destruction matters.
     auto* meta = new Library(Library::IMPL, "sp", c10::DispatchKey::Meta, __FILE__, __LINE__);
@@ -191,14 +217,14 @@ void registerSpOps() {
   (void)libraries;
 }
 
-RankScope::RankScope(int rank, int size) : previous_rank_(t_rank), previous_size_(t_size) {
+RankScope::RankScope(int rank, const ir::Mesh& mesh) : previous_rank_(t_rank), previous_mesh_(t_mesh) {
   t_rank = rank;
-  t_size = size;
+  t_mesh = &mesh;
 }
 
 RankScope::~RankScope() {
   t_rank = previous_rank_;
-  t_size = previous_size_;
+  t_mesh = previous_mesh_;
 }
 
 }  // namespace spscope::exec

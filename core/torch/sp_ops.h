@@ -3,6 +3,8 @@
 // tensors the executor runs them through dist::Collectives, not through the dispatcher.
 #pragma once
 
+#include "core/ir/placement.h"
+
 namespace spscope::exec {
 
 /// Registers the library "sp" with the dispatcher, once per process. Any thread.
@@ -11,14 +13,15 @@ void registerSpOps();
 /// Whose shapes the sp.* ops give on this thread while the object lives. Nests.
 class RankScope {
  public:
-  RankScope(int rank, int size);
+  /// `mesh` outlives the scope.
+  RankScope(int rank, const ir::Mesh& mesh);
   ~RankScope();
   RankScope(const RankScope&) = delete;
   RankScope& operator=(const RankScope&) = delete;
 
  private:
   int previous_rank_;
-  int previous_size_;
+  const ir::Mesh* previous_mesh_;
 };
 
 }  // namespace spscope::exec

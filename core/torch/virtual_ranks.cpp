@@ -23,7 +23,6 @@ struct VirtualRanks::Impl {
   std::vector<std::size_t> positions;   ///< of each rank in its own program
   std::vector<at::Tensor> generators;   ///< state of the random generator of each rank
   StepOptions options;
-  std::uint64_t step_seed = 0;
   std::int64_t sequence = 0;
   bool running = false;
   /// A started collective of all ranks, by exchange. Nothing moves before the first rank waits for it: so a program that
@@ -100,7 +99,7 @@ struct VirtualRanks::Impl {
     at::Tensor& random_state = generators[static_cast<std::size_t>(rank)];
     if (random && random_state.defined()) generator.set_state(random_state);
     const MeterScope counting(state(rank).meter);
-    const RandomScope indexed({step_seed, rank, options.replica, options.replicas});
+    const RandomScope indexed(drawsOf(state(rank).program(), options));
     Status status = nodeBegins(rank);
     if (status) {
       try {
@@ -127,11 +126,12 @@ struct VirtualRanks::Impl {
     return {};
   }
 
-  CollectiveEvent event(int rank, SpKind kind, std::int64_t bytes, std::int64_t number) {
+  CollectiveEvent event(int rank, const Redistribution& r, std::int64_t bytes, std::int64_t number) {
     CollectiveEvent e;
     e.rank = rank;
     e.node = &node(rank);
-    e.kind = dist::collectiveName(collectiveKind(kind));
+    e.kind = dist::collectiveName(collectiveKind(r.kind));
+    e.group = state(rank).program().impl().groups[static_cast<std::size_t>(r.axis)];
     e.bytes = bytes;
     e.sequence = number;
     return e;
@@ -149,6 +149,23 @@ struct VirtualRanks::Impl {
       transfers.push_back(beginTransfer(*parts[i], input, in_place[i] != 0));
     }
     return transfers;
+  }
+
+  /// The exchange within each group of the axis. `parts` and `transfers` have one entry per rank of the mesh.
+  void exchangeByGroup(const std::vector<const Redistribution*>& parts, std::vector<Transfer>& transfers) {
+    const ir::Mesh& mesh = state(0).program().impl().mesh;
+    const ir::MeshAxis axis = parts.front()->axis;
+    for (int first = 0; first < ranks(); ++first) {
+      if (ir::axisRank(mesh, first, axis) != 0) continue;
+      std::vector<const Redistribution*> group_parts;
+      std::vector<Transfer> group;
+      const std::vector<int> members = ir::axisGroup(mesh, first, axis);
+      for (const int r : members) {
+        group_parts.push_back(parts[static_cast<std::size_t>(r)]);
+        group.push_back(transfers[static_cast<std::size_t>(r)]);  // shares the tensors: what is received lands in them
+      }
+      exchangeTogether(group_parts, group);
+    }
   }
 
   /// All ranks have come to the same collective: the whole of it, or its start.
@@ -181,7 +198,7 @@ struct VirtualRanks::Impl {
     SP_ASSIGN(std::vector<Transfer> transfers, beginTogether(parts, inputs, std::vector<char>(inputs.size(), 0)));
     CollectiveSpan span;
     if (options.observer != nullptr) span.begin_ns = span.wait_begin_ns = monotonicNs();
-    exchangeTogether(parts, transfers);
+    exchangeByGroup(parts, transfers);
     if (options.observer != nullptr) span.end_ns = span.wait_end_ns = monotonicNs();
     for (int r = 0; r < ranks(); ++r) {
       const auto i = static_cast<std::size_t>(r);
@@ -193,7 +210,7 @@ struct VirtualRanks::Impl {
       const MeterScope counting(state(r).meter);
       const auto element = static_cast<std::int64_t>(transfers[i].receive.element_size());
       if (options.observer != nullptr && ranks() > 1) {
-        const CollectiveEvent e = event(r, parts[i]->kind, parts[i]->bytesSent(element), number);
+        const CollectiveEvent e = event(r, *parts[i], parts[i]->bytesSent(element), number);
         options.observer->onCollectiveStart(e, span.begin_ns);
         options.observer->onCollectiveWait(e, span);
       }
@@ -229,7 +246,7 @@ struct VirtualRanks::Impl {
       s.span.begin_ns = monotonicNs();
       for (int r = 0; r < ranks(); ++r) {
         const Program::Impl::Exchange& x = exchange(r, step(r).start);
-        options.observer->onCollectiveStart(event(r, x.parts[0].kind, x.bytes, number), s.span.begin_ns);
+        options.observer->onCollectiveStart(event(r, x.parts[0], x.bytes, number), s.span.begin_ns);
       }
     }
     return {};
@@ -247,14 +264,14 @@ struct VirtualRanks::Impl {
       for (std::size_t p = 0; p < s.parts.size(); ++p) {
         std::vector<const Redistribution*> parts;
         for (int r = 0; r < ranks(); ++r) parts.push_back(&exchange(r, index).parts[p]);
-        exchangeTogether(parts, s.parts[p]);
+        exchangeByGroup(parts, s.parts[p]);
       }
       s.moved = true;
       if (options.observer != nullptr) s.span.end_ns = monotonicNs();
     }
     if (options.observer != nullptr && ranks() > 1) {
       s.span.wait_end_ns = monotonicNs();
-      options.observer->onCollectiveWait(event(rank, x.parts[0].kind, x.bytes, s.sequence), s.span);
+      options.observer->onCollectiveWait(event(rank, x.parts[0], x.bytes, s.sequence), s.span);
     }
     for (std::size_t i = 0; i < x.results.size(); ++i)
       value(rank, x.results[i]) = received(state(rank).program(), x, i, value(rank, x.receives[i]));
@@ -266,7 +283,7 @@ struct VirtualRanks::Impl {
 namespace {
 
 bool sameMove(const Redistribution& x, const Redistribution& y) {
-  return x.gather_dim == y.gather_dim && x.scatter_dim == y.scatter_dim && x.gather_blocks == y.gather_blocks &&
+  return x.axis == y.axis && x.gather_dim == y.gather_dim && x.scatter_dim == y.scatter_dim && x.gather_blocks == y.gather_blocks &&
          x.scatter_blocks == y.scatter_blocks;
 }
 
@@ -351,7 +368,6 @@ Status VirtualRanks::begin(const TensorBag& inputs, const StepOptions& options) 
     }
   }
   seedStep(impl_->state(0).program(), options);
-  impl_->step_seed = stepSeed(options.seed, options.step);
   impl_->generators.assign(static_cast<std::size_t>(ranks()), {});
   if (impl_->state(0).program().hasRandomNodes())
     for (auto& g : impl_->generators) g = at::detail::getDefaultCPUGenerator().get_state();

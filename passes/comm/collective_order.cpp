@@ -30,7 +30,8 @@ CollectiveOrder::CollectiveOrder(const ir::Graph& graph) : bits_(graph.nodeCount
   }
   for (std::size_t c = 0; c < collectives_.size(); ++c) {
     const ir::Node& n = graph.node(collectives_[c]);
-    gradient_sum_.push_back(n.op == ir::sp::kAllReduce && n.phase == ir::Phase::kBackward && (needed[c / 64] >> (c % 64) & 1) == 0);
+    const bool sums = n.op == ir::sp::kAllReduce || n.op == ir::sp::kReduceScatter;
+    gradient_sum_.push_back(sums && n.phase == ir::Phase::kBackward && (needed[c / 64] >> (c % 64) & 1) == 0);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "core/ir/mesh_axis.h"
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 
@@ -10,10 +11,11 @@ namespace spscope::passes {
 
 std::int64_t sentBytes(const ir::Graph& graph, const ir::Node& node) {
   if (!ir::isCollective(node.op)) return 0;
-  const std::int64_t ranks = graph.mesh.sizeOf("sp");
+  const ir::MeshAxis axis = ir::axisOf(node);
+  const std::int64_t ranks = ir::axisSize(graph.mesh, axis);
   if (ir::isStart(node.op)) {
     std::int64_t bytes = 0;
-    for (std::size_t i = 0; i < ir::partCount(node); ++i) bytes += sentBytes(graph, ir::partOf(node, i, static_cast<int>(ranks)));
+    for (std::size_t i = 0; i < ir::partCount(node); ++i) bytes += sentBytes(graph, ir::partOf(graph, node, i));
     return bytes;
   }
   const ir::ValueId in = ir::useArg(node, "self");
@@ -31,7 +33,7 @@ std::int64_t sentBytes(const ir::Graph& graph, const ir::Node& node) {
   std::int64_t whole = 0;
   for (std::int64_t b : *blocks) whole += b;
   if (whole == 0) return 0;
-  return operand / whole * (whole - (*blocks)[static_cast<std::size_t>(graph.rank)]) * element;
+  return operand / whole * (whole - (*blocks)[static_cast<std::size_t>(ir::axisRank(graph.mesh, graph.rank, axis))]) * element;
 }
 
 std::vector<CollectiveTotal> collectiveTotals(const ir::Graph& graph, bool fused) {

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "core/ir/layout.h"
+#include "core/ir/mesh_axis.h"
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "passes/comm/collective_order.h"
@@ -34,7 +36,8 @@ std::vector<Group> findGroups(const ir::Graph& graph, const CollectiveOrder& ord
     std::size_t group;
     std::int64_t bytes;
   };
-  std::map<ir::DType, Open> open;  // buckets that are not full
+  using Kind = std::tuple<ir::DType, Symbol, ir::MeshAxis>;
+  std::map<Kind, Open> open;       // buckets that are not full
   std::vector<std::size_t> run;    // the exchanges at hand, by number of the collective
   const auto closeRun = [&] {
     if (run.empty()) return;
@@ -48,10 +51,11 @@ std::vector<Group> findGroups(const ir::Graph& graph, const CollectiveOrder& ord
     const ir::Value& operand = graph.value(ir::useArg(n, kSelf));
     if (order.isGradientSum(c)) {
       const std::int64_t bytes = operand.localBytes();
-      auto entry = open.find(operand.dtype);
+      const Kind kind{operand.dtype, n.op, ir::axisOf(n)};
+      auto entry = open.find(kind);
       if (entry == open.end() || entry->second.bytes + bytes > bucket_bytes) {
         groups.push_back({{}, true});
-        entry = open.insert_or_assign(operand.dtype, Open{groups.size() - 1, 0}).first;
+        entry = open.insert_or_assign(kind, Open{groups.size() - 1, 0}).first;
       }
       groups[entry->second.group].members.push_back(n.id);
       entry->second.bytes += bytes;
@@ -60,7 +64,7 @@ std::vector<Group> findGroups(const ir::Graph& graph, const CollectiveOrder& ord
     bool joins = !run.empty();
     if (joins) {
       const ir::Node& first = graph.node(order.collectives()[run.front()]);
-      joins = first.op == n.op && first.phase == n.phase && graph.value(ir::useArg(first, kSelf)).dtype == operand.dtype;
+      joins = first.op == n.op && first.phase == n.phase && ir::axisOf(first) == ir::axisOf(n) && graph.value(ir::useArg(first, kSelf)).dtype == operand.dtype;
       for (const std::size_t earlier : run) joins = joins && !order.dependsOn(n.id, earlier);
     }
     if (!joins) closeRun();
@@ -219,6 +223,7 @@ class Fuser {
       const ir::Dims blocks = *ir::intListArg(member, plain == ir::sp::kAllToAll ? kGatherBlocks : kBlocks);
       const ValueId flat = addBuffer(wait, results[i], receives[i], true);
       const NodeId unpack = addNode(ir::sp::kUnpack, {{group.members[i]}, false}, ".unpack");
+      ir::setAxis(g_.node(unpack), ir::axisOf(g_.node(group.members[i])));
       g_.node(unpack).set(kSelf, ir::Use{flat});
       g_.node(unpack).set(kDim, gather_dim);
       g_.node(unpack).set(kBlocks, blocks);

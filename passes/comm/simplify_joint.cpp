@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/ir/layout.h"
+#include "core/ir/mesh_axis.h"
 #include "core/ir/sp_ops.h"
 #include "passes/rewriter.h"
 #include "passes/training/sync_gradients.h"
@@ -21,8 +22,9 @@ const Symbol kSelf("self"), kClone("aten.clone.default");
 class Simplifier {
  public:
   Simplifier(ir::Graph& graph, const PassContext& context)
-      : graph_(graph), context_(context), varying_(rankVarying(graph)), is_output_(graph.valueCount(), false) {
+      : graph_(graph), context_(context), varying_(rankVarying(graph)), is_output_(graph.valueCount(), false), uses_(graph.valueCount(), 0) {
     for (ir::NodeId id = 0; static_cast<std::size_t>(id) < graph.nodeCount(); ++id) operand_.push_back(ir::useArg(graph.node(id), kSelf));
+    for (const ir::NodeId id : graph.order) ir::forEachUse(graph.node(id), [&](const ir::Use& use) { ++uses_[static_cast<std::size_t>(use.value)]; });
     for (const ir::Output& output : graph.outputs)
       if (output.value != kNone) is_output_[static_cast<std::size_t>(output.value)] = true;
   }
@@ -54,6 +56,9 @@ class Simplifier {
         context_.count(reason);
       } else if (skipView(id)) {
         context_.count("views");
+        rw.keepChanged(id);
+      } else if (joinSums(id)) {
+        context_.count("exchanges");
         rw.keepChanged(id);
       } else {
         rw.keep(id);
@@ -129,6 +134,7 @@ class Simplifier {
     const Node* first = exchangeBefore(n);
     if (first == nullptr) return kNone;
     const ValueId before = ir::useArg(*first, kSelf);
+    if (ir::axisOf(n) != ir::axisOf(*first)) return kNone;
     if (n.op == ir::sp::kAllToAll && first->op == ir::sp::kAllToAll) {
       const bool inverse = sameArg(n, "gather_dim", *first, "scatter_dim") && sameArg(n, "gather_blocks", *first, "scatter_blocks") &&
                            sameArg(n, "scatter_dim", *first, "gather_dim") && sameArg(n, "scatter_blocks", *first, "gather_blocks");
@@ -136,6 +142,7 @@ class Simplifier {
     }
     const bool gather_slice = n.op == ir::sp::kSlice && first->op == ir::sp::kAllGather;
     const bool slice_gather = n.op == ir::sp::kAllGather && first->op == ir::sp::kSlice && before != kNone &&
+                              ir::axisOf(n) == ir::MeshAxis::kSequence &&
                               !varying_[static_cast<std::size_t>(before)];
     if (!gather_slice && !slice_gather) return kNone;
     return sameArg(n, "dim", *first, "dim") && sameArg(n, "blocks", *first, "blocks") ? before : kNone;
@@ -166,6 +173,21 @@ class Simplifier {
     return before;
   }
 
+  /// A sum over one axis of a sum over the other is one sum over the whole mesh.
+  bool joinSums(ir::NodeId id) {
+    Node& n = graph_.node(id);
+    const ValueId self = ir::useArg(n, kSelf);
+    const Node* first = producerOf(self);
+    if (n.op != ir::sp::kAllReduce || first == nullptr || first->op != ir::sp::kAllReduce || first->must_save || n.must_save ||
+        first->phase != n.phase || uses_[static_cast<std::size_t>(self)] != 1 || is_output_[static_cast<std::size_t>(self)])
+      return false;
+    const ir::MeshAxis a = ir::axisOf(n), b = ir::axisOf(*first);
+    if (a == b || a == ir::MeshAxis::kAll || b == ir::MeshAxis::kAll) return false;
+    n.set(kSelf, ir::Use{ir::useArg(*first, kSelf)});
+    ir::setAxis(n, ir::MeshAxis::kAll);
+    return true;
+  }
+
   /// view(view(x)): reads x where any view of x is one.
   bool skipView(ir::NodeId id) {
     Node& n = graph_.node(id);
@@ -184,6 +206,7 @@ class Simplifier {
   const std::vector<bool> varying_;
   std::vector<bool> is_output_;
   std::vector<ValueId> operand_;  ///< by node: its `self` as it was
+  std::vector<int> uses_;  ///< by value, of the graph as it came
   std::unordered_map<ValueId, ValueId> owner_of_;  ///< of storages that went: whose they are now
 };
 
@@ -192,7 +215,7 @@ class Simplifier {
 Pass simplifyJointPass() {
   return {{"simplify-joint",
            "Remove exchanges that undo each other, copies of what lies right already, and views of views",
-           {{"exchanges", "exchanges that undid each other"},
+           {{"exchanges", "exchanges that undid each other, sums over one axis and then the other"},
             {"copies", "copies that changed neither type nor layout"},
             {"views", "views that went or were shortened"},
             {"varies", "marks for autograd that are not needed any more"}},

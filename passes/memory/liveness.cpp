@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/ir/mesh_axis.h"
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "passes/memory/replay_plan.h"
@@ -53,12 +54,25 @@ std::int64_t packingBytes(const ir::Graph& graph, const ir::Node& node) {
   return std::max(send, receive);
 }
 
-std::int64_t optimizerBytes(const ir::Graph& graph, std::string_view optimizer) {
+std::int64_t accumulatorBytes(const ir::Graph& graph, int accumulate) {
+  if (accumulate < 2) return 0;
+  std::int64_t bytes = 0;
+  for (const ir::Output& output : graph.outputs)
+    if (output.kind == ir::OutputKind::kGradient && output.value != ir::kNone)
+      bytes += ir::numel(graph.value(output.value).local) * std::max<std::int64_t>(4, ir::sizeOf(graph.value(output.value).dtype));
+  return bytes;
+}
+
+std::int64_t optimizerBytes(const ir::Graph& graph, std::string_view optimizer, int zero) {
   if (optimizer != "adamw") return 0;
   static constexpr std::int64_t kStepCounter = 4;  // one f32 per parameter
   std::int64_t bytes = 0;
   for (const ir::Input& input : graph.inputs)
-    if (input.trainable && input.value != ir::kNone) bytes += 2 * graph.value(input.value).localBytes() + kStepCounter;
+    if (input.trainable && input.value != ir::kNone) {
+      const ir::Value& v = graph.value(input.value);
+      const ir::Dims blocks = ir::shardBlocks(ir::numel(v.local), ir::axisSize(graph.mesh, ir::MeshAxis::kAll));
+      bytes += 2 * (zero == 0 ? v.localBytes() : blocks[static_cast<std::size_t>(graph.rank)] * ir::sizeOf(v.dtype)) + kStepCounter;
+    }
   return bytes;
 }
 
@@ -67,6 +81,8 @@ LivenessOptions livenessOptions(const Settings& settings, const ir::OpServices* 
   options.services = services;
   options.threads = settings.threads;
   options.optimizer = settings.optimizer;
+  options.zero = settings.zero;
+  options.accumulate = settings.accumulate;
   return options;
 }
 

@@ -40,7 +40,7 @@ struct MemoryCurve {
   std::int64_t peak = 0;
   std::int32_t peak_position = -1;    ///< place in Graph::order, the first with the peak; -1: an empty graph
   ClassBytes at_peak{};               ///< classes at that place, summing to `peak`
-  std::int64_t resident = 0;          ///< parameters + optimizer: there before the step begins
+  std::int64_t resident = 0;          ///< parameters, optimizer, accumulated gradients: there before the step begins
   std::int64_t saved_bytes = 0;       ///< storages that cross from forward to backward, each once, inputs not counted
   /// Peak of what the step itself allocates besides gradients: activations, temporaries, communication, workspace.
   std::int64_t working_peak = 0;
@@ -51,6 +51,8 @@ struct LivenessOptions {
   const ir::OpServices* services = nullptr;  ///< null: no workspaces
   int threads = 1;
   std::string_view optimizer = "sgd";
+  int zero = 0;        ///< 1: states of this rank's blocks only
+  int accumulate = 1;  ///< above 1: a sum of gradients is kept beside those of the batch at hand
   bool by_class = false;
 };
 
@@ -66,7 +68,9 @@ MemoryCurve predictMemory(const ir::Graph& graph, const LivenessOptions& options
 /// of the sequence axis. Mirrors core/torch's redistribution.
 std::int64_t packingBytes(const ir::Graph& graph, const ir::Node& node);
 
-/// Bytes of optimizer states of all trainable inputs.
-std::int64_t optimizerBytes(const ir::Graph& graph, std::string_view optimizer);
+/// Bytes of this rank's optimizer states: those of all trainable inputs, or (zero 1) of its blocks of them.
+std::int64_t optimizerBytes(const ir::Graph& graph, std::string_view optimizer, int zero = 0);
+/// Bytes of the sums of gradients that are kept from batch to batch.
+std::int64_t accumulatorBytes(const ir::Graph& graph, int accumulate);
 
 }  // namespace spscope::passes

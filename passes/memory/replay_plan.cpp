@@ -177,7 +177,8 @@ MemoryCurve curveOf(const StepModel& model, const Plan& plan, const Decisions& d
   ClassBytes now{};
   now[at(static_cast<int>(MemoryClass::kParameters))] = model.resident_parameters;
   now[at(static_cast<int>(MemoryClass::kOptimizer))] = model.resident_optimizer;
-  curve.resident = model.resident_parameters + model.resident_optimizer;
+  now[at(static_cast<int>(MemoryClass::kGradients))] = model.resident_gradients;
+  curve.resident = model.resident_parameters + model.resident_optimizer + model.resident_gradients;
   std::int64_t total = curve.resident;
   curve.live.reserve(plan.entries.size());
   if (by_class) curve.by_class.reserve(plan.entries.size());
@@ -201,7 +202,7 @@ MemoryCurve curveOf(const StepModel& model, const Plan& plan, const Decisions& d
       curve.at_peak = now;
     }
     curve.working_peak = std::max(
-        curve.working_peak, total - curve.resident - now[at(static_cast<int>(MemoryClass::kGradients))]);
+        curve.working_peak, total - curve.resident - (now[at(static_cast<int>(MemoryClass::kGradients))] - model.resident_gradients));
     change(MemoryClass::kCommunication, -node.packing);
     change(MemoryClass::kWorkspace, -node.workspace);
     for (std::int32_t i = begin; i < makes_end[e]; ++i) {

@@ -61,6 +61,7 @@ class StepModel {
   bool ownsStorage(ir::ValueId value) const { return storageAt(value).base == value; }
   std::int64_t resident_parameters = 0;
   std::int64_t resident_optimizer = 0;
+  std::int64_t resident_gradients = 0;  ///< accumulated over batches
 
  private:
   std::int32_t intern(ir::ValueId value);

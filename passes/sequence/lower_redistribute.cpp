@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/sequence/lower_redistribute.h"
 
+#include "core/ir/mesh_axis.h"
 #include "core/ir/sp_ops.h"
 
 namespace spscope::passes {
@@ -77,7 +78,7 @@ ValueId lowerRedistribute(ir::Graph& graph, Rewriter& rw, NodeId id) {
   ValueId x = self;
   if (reshapes)
     x = rw.emit("aten.reshape.default",
-                {{"self", ir::Use{x}}, {"shape", ir::localShape(wide.factors, from, graph.rank)}}, in.dtype,
+                {{"self", ir::Use{x}}, {"shape", ir::localShape(wide.factors, from, ir::sequenceRank(graph))}}, in.dtype,
                 wide.factors, from, id);
   const auto dim = [](const Placement& p) { return std::int64_t{p.dim}; };
   // Blocks count elements of the whole dimension: a dim that was not spread is its factor list merged.
@@ -106,7 +107,7 @@ ValueId lowerRedistribute(ir::Graph& graph, Rewriter& rw, NodeId id) {
   }
   if (reshapes)
     x = rw.emit("aten.reshape.default",
-                {{"self", ir::Use{x}}, {"shape", ir::localShape(out.factors, out.placement, graph.rank)}}, out.dtype,
+                {{"self", ir::Use{x}}, {"shape", ir::localShape(out.factors, out.placement, ir::sequenceRank(graph))}}, out.dtype,
                 out.factors, out.placement, id);
   return x;
 }

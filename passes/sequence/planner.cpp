@@ -139,7 +139,9 @@ void Planner::planNode(NodeId id) {
   const std::string_view base = ir::baseName(node(id).op);
   const auto rule = ruleTable().find(base);
   NoRule reason;
-  if (rule == ruleTable().end()) {
+  if (node(id).op.str().starts_with("sp.")) {  // before the table: sp.slice is no aten.slice
+    reason = onOtherAxis(*this, id);
+  } else if (rule == ruleTable().end()) {
     const auto ops = operands(id);
     if (allReplicated(*this, ops)) setReplicated(id);
     else reason = "no placement rule for " + node(id).op.str();

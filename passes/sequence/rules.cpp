@@ -22,6 +22,7 @@ const RuleTable& ruleTable() {
     addContractionRules(t);
     addAttentionRules(t);
     addLossRules(t);
+    addBatchRules(t);
     return t;
   }();
   return table;

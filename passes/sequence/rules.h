@@ -24,6 +24,7 @@ void addIndexRules(RuleTable& table);
 void addContractionRules(RuleTable& table);
 void addAttentionRules(RuleTable& table);
 void addLossRules(RuleTable& table);
+void addBatchRules(RuleTable& table);
 
 // --- shared by families ---------------------------------------------------------------------------------------------
 int normDim(std::int64_t dim, int rank);
@@ -37,6 +38,8 @@ std::optional<Shard> chooseShard(const Planner& p, const std::vector<ir::ValueId
                                  int skip = -1);
 /// The rule of every elementwise op (also used by masks, where, dropout-free paths).
 NoRule elementwise(Planner& p, ir::NodeId id);
+/// An sp.* op on another axis of the mesh (shard-batch left it).
+NoRule onOtherAxis(Planner& p, ir::NodeId id);
 /// An op that acts along one dim only: needs it whole.
 NoRule alongDim(Planner& p, ir::NodeId id, Symbol operand, std::int64_t dim);
 /// Inserts unsqueeze(v, dim).

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/strings.h"
+#include "core/ir/mesh_axis.h"
 #include "core/ir/rng_ops.h"
 #include "core/ir/sp_ops.h"
 #include "passes/sequence/lower_redistribute.h"
@@ -33,7 +34,7 @@ std::pair<std::int64_t, std::int64_t> localRange(const ir::Graph& graph, const i
 }
 
 bool slicesShardedDim(const ir::Graph& graph, const ir::Node& node) {
-  if (ir::baseName(node.op) != "slice") return false;
+  if (ir::baseName(node.op) != "slice" || node.op == ir::sp::kSlice) return false;
   const ir::Value& x = graph.value(ir::useArg(node, "self"));
   if (!x.placement.isSharded()) return false;
   const int d = normDim(ir::intArg(node, "dim", 0), static_cast<int>(x.shape.size()));
@@ -63,26 +64,29 @@ void placeDraw(ir::Node& node, const ir::Value& out) {
 }
 
 /// Rewrites the arguments that name sizes or positions to those of this rank.
-bool localizeArguments(ir::Graph& graph, NodeId id) {
+bool localizeArguments(ir::Graph& graph, NodeId id, bool on_batch) {
   ir::Node& node = graph.node(id);
   const auto base = ir::baseName(node.op);
   if (node.outputs.empty() || node.outputs[0] == ir::kNone) return false;
   const ir::Value& out = graph.value(node.outputs[0]);
   if (slicesShardedDim(graph, node)) {
-    const auto [lo, hi] = localRange(graph, node, graph.rank);
+    const auto [lo, hi] = localRange(graph, node, ir::sequenceRank(graph));
     node.set("start", lo);
     node.set("end", hi);
     return true;
   }
   if (const int slot = shardedPadSlot(graph, node); slot >= 0) {
     Dims pads = *ir::intListArg(node, "pad");
-    if (graph.rank != 0) pads[static_cast<std::size_t>(slot)] = 0;
-    if (graph.rank != graph.mesh.sizeOf("sp") - 1) pads[static_cast<std::size_t>(slot) + 1] = 0;
+    const int rank = ir::sequenceRank(graph);
+    if (rank != 0) pads[static_cast<std::size_t>(slot)] = 0;
+    if (rank != graph.mesh.sizeOf("sp") - 1) pads[static_cast<std::size_t>(slot) + 1] = 0;
     node.set("pad", pads);
     return true;
   }
   if (ir::rng::isRng(node.op)) {
-    placeDraw(node, out);
+    // Which rows a replica draws for is known when it runs; until then the operand says where the draw lives.
+    if (on_batch) node.set("size", out.local);
+    else placeDraw(node, out);
     return true;
   }
   if (out.local == out.shape) return false;
@@ -108,8 +112,8 @@ bool localizeArguments(ir::Graph& graph, NodeId id) {
 }
 
 Status checkLegal(const ir::Graph& graph, const PassContext& context) {
-  if (context.rank < 0 || context.rank >= context.settings.sp)
-    return makeError("internal", strf("rank %d of %d", context.rank, context.settings.sp), Outcome::kUsage);
+  if (context.rank < 0 || context.rank >= ir::axisSize(graph.mesh, ir::MeshAxis::kAll))
+    return makeError("internal", strf("rank %d of %d", context.rank, ir::axisSize(graph.mesh, ir::MeshAxis::kAll)), Outcome::kUsage);
   if (graph.mesh.sizeOf("sp") != context.settings.sp)
     return makeError("internal", "the graph was planned for another mesh");
   return {};
@@ -120,13 +124,13 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
   graph.form = ir::Form::kLocal;
   for (std::size_t i = 0; i < graph.valueCount(); ++i) {
     ir::Value& v = graph.value(static_cast<ValueId>(i));
-    if (v.factors.size() == v.shape.size()) v.local = ir::localShape(v.factors, v.placement, graph.rank);
+    if (v.factors.size() == v.shape.size()) v.local = ir::localShape(v.factors, v.placement, ir::sequenceRank(graph));
   }
   Rewriter rw(graph, "shard-sequence");
   for (NodeId id : rw.program()) {
     rw.visit(id);
     if (graph.node(id).op != ir::sp::kRedistribute) {
-      localizeArguments(graph, id) ? rw.keepChanged(id) : rw.keep(id);
+      localizeArguments(graph, id, context.on_batch) ? rw.keepChanged(id) : rw.keep(id);
       continue;
     }
     const Redistribution kind = kindOf(graph, graph.node(id));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/strings.h"
+#include "core/ir/mesh_axis.h"
 #include "core/ir/tiled_loss.h"
 #include "passes/rewriter.h"
 
@@ -169,7 +170,7 @@ class Tiling {
   }
 
   ValueId reshape(ValueId v, const Factors& factors, const Placement& placement, NodeId origin) {
-    Dims shape = ir::localShape(factors, placement, g_.rank);
+    Dims shape = ir::localShape(factors, placement, ir::sequenceRank(g_));
     if (shape == value(v).local) return v;
     return rw_.emit("aten.reshape.default", {{"self", Use{v}}, {"shape", std::move(shape)}}, value(v).dtype, factors, placement, origin);
   }

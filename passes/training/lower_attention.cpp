@@ -8,6 +8,7 @@
 
 #include "core/base/strings.h"
 #include "core/ir/mask_rule.h"
+#include "core/ir/mesh_axis.h"
 #include "passes/rewriter.h"
 #include "passes/training/attention_dropout.h"
 #include "passes/training/innermost.h"
@@ -197,11 +198,11 @@ ValueId Lowering::repeatHeads(ValueId v, std::int64_t times) {
   wide.insert(wide.begin() + 2, ir::FactorList{});
   ValueId out = rw_.emit("aten.unsqueeze.default", {{"self", Use{v}}, {"dim", number(2)}}, x.dtype, wide, moved(2), at_);
   wide[2].push_back({times, ir::Tag::kExpanded});
-  out = rw_.emit("aten.expand.default", {{"self", Use{out}}, {"size", ir::localShape(wide, moved(2), g_.rank)}}, x.dtype, wide,
+  out = rw_.emit("aten.expand.default", {{"self", Use{out}}, {"size", ir::localShape(wide, moved(2), ir::sequenceRank(g_))}}, x.dtype, wide,
                  moved(2), at_);
   Factors joined = x.factors;
   joined[1].push_back({times, ir::Tag::kExpanded});
-  return rw_.emit("aten.reshape.default", {{"self", Use{out}}, {"shape", ir::localShape(joined, x.placement, g_.rank)}},
+  return rw_.emit("aten.reshape.default", {{"self", Use{out}}, {"shape", ir::localShape(joined, x.placement, ir::sequenceRank(g_))}},
                   x.dtype, joined, x.placement, at_);
 }
 
@@ -235,7 +236,7 @@ ValueId Lowering::biasFor(ValueId mask, ValueId query) {
     if (m.shape[d] == 1)
       for (Factor& f : factors[d]) f.tag = ir::Tag::kExpanded;
   const Placement placement = q.placement;
-  return rw_.emit("aten.expand.default", {{"self", Use{out}}, {"size", ir::localShape(factors, placement, g_.rank)}}, m.dtype,
+  return rw_.emit("aten.expand.default", {{"self", Use{out}}, {"size", ir::localShape(factors, placement, ir::sequenceRank(g_))}}, m.dtype,
                   factors, placement, at_);
 }
 
@@ -247,7 +248,7 @@ void Lowering::addSums(NodeId node, const Value& out, DType dtype, std::int64_t 
   Value& s = g_.value(sums);
   s.factors = std::move(factors);
   s.placement = out.placement;
-  s.local = ir::localShape(s.factors, s.placement, g_.rank);
+  s.local = ir::localShape(s.factors, s.placement, ir::sequenceRank(g_));
 }
 
 void Lowering::lower(NodeId id) {

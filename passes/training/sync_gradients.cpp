@@ -6,7 +6,7 @@
 
 namespace spscope::passes {
 
-std::vector<bool> rankVarying(const ir::Graph& graph) {
+std::vector<bool> rankVarying(const ir::Graph& graph, ir::MeshAxis axis) {
   std::vector<bool> varying(graph.valueCount(), false);
   for (ir::NodeId id : graph.order) {
     const ir::Node& n = graph.node(id);
@@ -18,8 +18,11 @@ std::vector<bool> rankVarying(const ir::Graph& graph) {
     } else if (base.rfind("new_", 0) != 0) {
       ir::forEachUse(n, [&](const ir::Use& use) { v = v || varying[static_cast<std::size_t>(use.value)]; });
     }
-    if (n.op == ir::sp::kAllReduce || n.op == ir::sp::kAllGather) v = false;
-    if (n.op == ir::sp::kSlice || n.op == ir::sp::kAllToAll || n.op == ir::sp::kReduceScatter) v = true;
+    // What happens on the other axis alone changes nothing on this one.
+    if (const ir::MeshAxis on = ir::axisOf(n); on == axis || on == ir::MeshAxis::kAll) {
+      if (n.op == ir::sp::kAllReduce || n.op == ir::sp::kAllGather) v = false;
+      if (n.op == ir::sp::kSlice || n.op == ir::sp::kAllToAll || n.op == ir::sp::kReduceScatter) v = true;
+    }
     for (ir::ValueId out : n.outputs)
       if (out != ir::kNone) varying[static_cast<std::size_t>(out)] = v;
   }
@@ -28,8 +31,8 @@ std::vector<bool> rankVarying(const ir::Graph& graph) {
 
 namespace {
 
-Result<bool> run(ir::Graph& graph, const PassContext& context) {
-  const std::vector<bool> varying = rankVarying(graph);
+Status proveOn(const ir::Graph& graph, ir::MeshAxis axis) {
+  const std::vector<bool> varying = rankVarying(graph, axis);
   for (const ir::Output& output : graph.outputs) {
     if (output.value == ir::kNone || output.kind == ir::OutputKind::kUser) continue;
     if (varying[static_cast<std::size_t>(output.value)]) {
@@ -44,12 +47,11 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
       }
       return e;
     }
-    if (output.kind == ir::OutputKind::kGradient) context.count("complete");
   }
   for (ir::NodeId id : graph.order) {
     const ir::Node& n = graph.node(id);
     if (n.op != ir::sp::kAllReduce && n.op != ir::sp::kReduceScatter) continue;
-    if (n.op == ir::sp::kAllReduce && n.phase == ir::Phase::kBackward) context.count("gradient_sums");
+    if (const ir::MeshAxis on = ir::axisOf(n); on != axis && on != ir::MeshAxis::kAll) continue;
     if (varying[static_cast<std::size_t>(ir::useArg(n, "self"))]) continue;
     // Equal on all ranks, so it is complete already: the sum would be as many times too large as there are ranks.
     Error e = makeError("gradient-repeated", "a sum over the ranks is taken of a value that is the same on all of them");
@@ -57,6 +59,16 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
     if (n.location) e.source = n.location->source;
     return e;
   }
+  return {};
+}
+
+Result<bool> run(ir::Graph& graph, const PassContext& context) {
+  SP_TRY(proveOn(graph, ir::MeshAxis::kSequence));
+  if (ir::axisSize(graph.mesh, ir::MeshAxis::kData) > 1) SP_TRY(proveOn(graph, ir::MeshAxis::kData));
+  for (const ir::Output& output : graph.outputs)
+    if (output.kind == ir::OutputKind::kGradient && output.value != ir::kNone) context.count("complete");
+  for (ir::NodeId id : graph.order)
+    if (graph.node(id).op == ir::sp::kAllReduce && graph.node(id).phase == ir::Phase::kBackward) context.count("gradient_sums");
   return false;
 }
 

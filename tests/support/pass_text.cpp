@@ -63,6 +63,7 @@ Result<RunLine> runLineOf(const std::vector<std::string>& words) {
     const std::string key = words[i].substr(0, equals), value = equals == std::string::npos ? "" : words[i].substr(equals + 1);
     if (key == "sp") s.sp = std::stoi(value);
     else if (key == "dp") s.dp = std::stoi(value);
+    else if (key == "zero") s.zero = std::stoi(value);
     else if (key == "rank") out.rank = std::stoi(value);
     else if (key == "device") s.device = value;
     else if (key == "save") s.save = value;

@@ -2,7 +2,7 @@
 // Tests of passes as text: a file of cases, each a graph in and what must stand in the graph that comes out.
 //
 //   // RUN: lower-attention sp=2 rank=1 device=cpu      first line of the file: the pass and its settings; a case may
-//                                                       have its own. Settings: sp, dp, rank, device, save,
+//                                                       have its own. Settings: sp, dp, zero, rank, device, save,
 //                                                       tile=on,
 //                                                       mark=NAME:DIM, ignore=CODE (a remark that need not be expected)
 //   // One sentence that says what is checked.          the first comment of a case names it

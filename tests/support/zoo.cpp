@@ -98,6 +98,8 @@ Result<Verified> verify(const Case& what) {
   verify.open.batch = what.batch;
   verify.open.dtype = what.dtype;
   verify.settings.sp = what.sp;
+  verify.settings.dp = what.dp;
+  verify.settings.zero = what.zero;
   verify.settings.save = what.save;
   verify.settings.seq = what.seq;
   verify.settings.batch = what.batch;

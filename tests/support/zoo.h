@@ -37,7 +37,7 @@ Distance distance(double loss, const exec::TensorBag& gradients, const Json& ref
 struct Case {
   std::string path;
   std::vector<std::string> inputs;  ///< safetensors; empty: seeded
-  int sp = 2;
+  int sp = 2, dp = 1, zero = 0;
   std::optional<ir::DType> dtype = ir::DType::kF64;
   std::int64_t seq = 0, batch = 0;
   std::string ranks = "virtual";

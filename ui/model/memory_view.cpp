@@ -14,6 +14,7 @@ const std::string kMeasured = "measured:";
 passes::Settings settingsOf(const std::string& key, passes::Settings settings) {
   if (key == kUnsharded) {
     settings.sp = settings.dp = 1;
+    settings.zero = 0;
     settings.save = "all";
   } else {
     settings.save = key;

@@ -54,7 +54,7 @@ const std::vector<Row>& rows() {
       {{"sp", "SP", "Ranks that share the sequence", {"1", "2", "3", "4", "8", "16"}, true, false, true},
        [](const Settings& s) { return std::to_string(s.compile.sp); },
        [](Settings& s, const std::string& t) { return parseNumber(t, 1, 4096, s.compile.sp); }},
-      {{"dp", "DP", "Ranks that hold different batches", {"1"}, true, false, true},
+      {{"dp", "DP", "Replicas that share the rows of a batch", {"1", "2", "4"}, true, false, true},
        [](const Settings& s) { return std::to_string(s.compile.dp); },
        [](Settings& s, const std::string& t) { return parseNumber(t, 1, 4096, s.compile.dp); }},
       {{"seq", "S", "Tokens of the whole sequence", {"file"}, true, true, true},

@@ -170,6 +170,8 @@ class GlooCollectives final : public Collectives {
   static constexpr std::int64_t kSegmentBytes = 4 << 20;
   static constexpr std::size_t kScratchToKeep = std::size_t{64} << 20;
 
+  int named(int place) const { return at_.known_as.empty() ? place : at_.known_as[static_cast<std::size_t>(place)]; }
+
   /// The other ranks, beginning with the next one, so that not all send to rank 0 first.
   std::vector<int> peers() const {
     std::vector<int> out;
@@ -349,7 +351,8 @@ class GlooCollectives final : public Collectives {
     return post(out, in, true, headers_);
   }
 
-  Status compare(int peer, const Header& mine, const Header& theirs) {
+  Status compare(int place, const Header& mine, const Header& theirs) {
+    const int peer = named(place);
     std::string what;
     if (theirs.sequence != mine.sequence)
       what = strf("rank %d is at collective #%lld", peer, static_cast<long long>(theirs.sequence));
@@ -441,13 +444,13 @@ class GlooCollectives final : public Collectives {
     };
     const std::string text = firstLine(what);
     const bool timeout = isTimeout(text);
-    std::vector<std::string> silent{std::to_string(peer)};
+    std::vector<std::string> silent{std::to_string(named(peer))};
     for (Pending& p : pending) {
       if (!p.work || p.peer == peer || !p.receive) continue;
       try {
         p.work->wait(milliseconds(1));
       } catch (const std::exception& other) {
-        if (isTimeout(other.what()) == timeout) silent.push_back(std::to_string(p.peer));
+        if (isTimeout(other.what()) == timeout) silent.push_back(std::to_string(named(p.peer)));
       }
     }
     const std::string who = (silent.size() > 1 ? "ranks " : "rank ") + join(silent, ", ");
@@ -471,7 +474,7 @@ class GlooCollectives final : public Collectives {
   }
 
   Status fail(std::string_view code, const std::string& what) {
-    failed_ = makeError(code, strf("rank %d, %s #%lld: %s", rank(), kOpNames[op_], static_cast<long long>(sequence_),
+    failed_ = makeError(code, strf("rank %d, %s #%lld: %s", named(rank()), kOpNames[op_], static_cast<long long>(sequence_),
                                    what.c_str()), Outcome::kRunFailed);
     return *failed_;
   }

@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/dist/collectives.h"
@@ -34,6 +35,7 @@ struct Rendezvous {
   int port = 0;              ///< MASTER_PORT
   bool store_exists = false; ///< a launcher (torchrun) already serves the store; otherwise rank 0 does
   std::string prefix;        ///< keeps runs and restarts apart that share one store
+  std::vector<int> known_as; ///< how messages name the ranks; empty: 0, 1 ... (a row of a mesh has others)
   std::string interface;     ///< network interface; empty: loopback for `file`, the one that reaches `host` otherwise
   std::chrono::milliseconds timeout{60'000};          ///< of each collective
   std::chrono::milliseconds connect_timeout{60'000};  ///< until all ranks have come

@@ -132,10 +132,10 @@ TEST_F(WindowModels, AScriptEndsAtTheFirstFailureWithItsLine) {
   failed = script("stage no-such-stage\n");
   ASSERT_TRUE(failed);
   EXPECT_NE(failed->legal.find("insert-all-to-all"), std::string::npos);
-  failed = script("set dp 2\nwait\n");
+  failed = script("set dp 4000\nwait\n");
   ASSERT_TRUE(failed) << "a setting that cannot be compiled";
   EXPECT_EQ(failed->code, "setting-dp");
-  EXPECT_EQ(failed->notes[0], "line 1: set dp 2");
+  EXPECT_EQ(failed->notes[0], "line 1: set dp 4000");
   failed = script("open /nonexistent.pt2\n");
   ASSERT_TRUE(failed);
   EXPECT_NE(failed->notes[0].find("line 1"), std::string::npos);
@@ -179,7 +179,7 @@ TEST_F(WindowModels, GV_08_TheStageStripSaysWhatEachStageDid) {
 
 TEST_F(WindowModels, ARefusalIsARedChipWithItsReason) {
   ASSERT_FALSE(script("open \"" + kModel + "\"\ncompile\n"));
-  ASSERT_TRUE(script("set dp 2\n"));
+  ASSERT_TRUE(script("set dp 4000\n"));
   const auto chips = stageChips(workspace);
   const StageChip& last = chips.back();
   EXPECT_TRUE(last.failed);

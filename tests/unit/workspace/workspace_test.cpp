@@ -74,7 +74,7 @@ TEST_F(WorkspaceTest, WhatIsRefusedSaysWhyAndLosesNothing) {
   EXPECT_NE(bad.error().legal.find("sac"), std::string::npos);
   EXPECT_FALSE(workspace.set("no-such", "1"));
   EXPECT_EQ(workspace.settings().compile.save, "sac");
-  ASSERT_TRUE(workspace.set("dp", "2"));  // a number, but none that this version compiles
+  ASSERT_TRUE(workspace.set("dp", "4000"));  // a number, but more ranks than can be started
   ASSERT_TRUE(idle());
   ASSERT_TRUE(workspace.compileError());
   EXPECT_EQ(workspace.compileError()->code, "setting-dp");
