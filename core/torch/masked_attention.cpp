@@ -213,6 +213,7 @@ std::tuple<Tensor, Tensor> maskedAttention(const Tensor& query, const Tensor& ke
           blind = seen.any(1).logical_not();
         }
         auto [some, sum] = at::_scaled_dot_product_flash_attention_for_cpu(part(q, 2, block), part(k, 2, run), part(v, 2, run), 0.0, false, mask, scale);
+        mask.reset();
         if (blind.defined()) sum = sum.masked_fill(blind.view({1, 1, -1}), -kInfinity);
         if (!joined.defined()) {
           joined = some, total = sum;
@@ -221,7 +222,8 @@ std::tuple<Tensor, Tensor> maskedAttention(const Tensor& query, const Tensor& ke
         // Both may have seen nothing: -inf by -inf has no number, and weighs nothing.
         const Tensor both = at::logaddexp(total, sum);
         const auto weight = [&](const Tensor& of) { return at::exp(of.sub(both)).masked_fill_(of.eq(-kInfinity), 0.0).unsqueeze(3); };
-        joined = joined.to(type).mul(weight(total)).add_(some.to(type).mul(weight(sum)));
+        joined = joined.to(type).mul_(weight(total));  // both are ours alone
+        joined.add_(some.to(type).mul_(weight(sum)));
         total = both;
       }
       Tensor out_block = part(part(out, 0, mine), 2, block), sum_block = part(part(sums, 0, mine), 2, block);

@@ -130,19 +130,28 @@ class Workspace {
             if (x.dtype != DType::kI64) vectors += ir::numel(x.local) / std::max<int64_t>(1, x.local[0]) * 8;
           }
     if (same) batch = ql[0];
-    const int64_t rows = rowBlock(block), keys = std::min<int64_t>(512, run);
-    const int64_t mask = block * std::min(kMaskStep, kl[2]) * element;
-    const int64_t results = batch * ql[1] * block * (backward ? ql[3] : vl[3]);
-    int64_t kernel = threads_ * (backward ? 2 * rows * keys : rows * keys + 2 * rows + rows * vl[3]) * wide;
-    if (reduced(type)) kernel += threads_ * (backward ? 2 : 1) * rows * keys * 2;
+    const int64_t rows = rowBlock(block), results = batch * ql[1] * block * (backward ? ql[3] : vl[3]);
+    const int64_t sums = batch * ql[1] * block * wide;
+    const auto kernel = [&](int64_t keys) {
+      const int64_t scores = rows * std::min<int64_t>(512, keys);
+      int64_t bytes = threads_ * (backward ? 2 * scores : scores + 2 * rows + rows * vl[3]) * wide;
+      if (reduced(type)) bytes += threads_ * (backward ? 2 : 1) * scores * 2;
+      return bytes;
+    };
+    // Only steps that some queries see are masked; a run of others follows nothing, but where keys are many.
+    const int64_t step = std::min(kMaskStep, kl[2]), mask = block * step * element;
+    const bool follows = kl[2] > kKeyRun;
     if (!backward) {
-      const int64_t joined = results * wide + 2 * batch * ql[1] * block * wide;
-      return vectors + std::max(mask + kernel + results * element + (blocks ? joined : 0), (blocks ? 4 : 1) * joined);
+      const int64_t joined = blocks ? results * wide + 2 * sums : 0;
+      return vectors + results * element + sums + std::max(mask + kernel(step) + joined, kernel(run) + (follows ? joined : 0));
     }
-    const int64_t share = batch * kl[1] * run * (kl[3] + vl[3]) * element;
-    int64_t total = vectors + mask + kernel + share + results * element + (blocks ? results * wide : 0) + batch * ql[1] * block * wide;
-    total += results * element;  // the rows of the gradient, laid as the kernel wants them
-    if (reduced(type)) total += (k.elements() + v.elements()) * 4;
+    const auto share = [&](int64_t keys) { return batch * kl[1] * keys * (kl[3] + vl[3]) * element; };
+    const int64_t joined = blocks ? results * wide : 0;
+    const int64_t laid = results * element;  // the rows of the gradient, as the kernel wants them: a copy where sequences lie apart
+    const int64_t masked = mask + kernel(step) + share(step) + joined + laid;
+    const int64_t unmasked = kernel(run) + share(run) + (follows ? joined : 0) + (batch > 1 ? laid : 0);
+    int64_t total = vectors + results * element + sums + std::max(masked, unmasked);
+    if (reduced(type)) total += (k.elements() + v.elements()) * (4 - element);  // they add up in float32
     return total;
   }
 

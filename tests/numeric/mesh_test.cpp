@@ -210,7 +210,7 @@ TEST_P(Zoo2x2, GivesTheReference) {
   const zoo::Distance far = zoo::distance(verified->outcome.loss, verified->gradients, ref, "f64");
   EXPECT_LE(far.loss, 1e-10);
   EXPECT_LE(far.gradient, 1e-8) << far.worst;
-  WorstFigures::table().add("zoo, 2 x 2, ZeRO 1", far.loss, far.gradient, GetParam() + ": " + far.worst);
+  zoo::WorstFigures::table().add("zoo, 2 x 2, ZeRO 1", far.loss, far.gradient, GetParam() + ": " + far.worst);
 }
 INSTANTIATE_TEST_SUITE_P(All, Zoo2x2, testing::ValuesIn(zoo::names()), [](const auto& info) { return info.param; });
 

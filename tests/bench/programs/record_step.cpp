@@ -66,7 +66,7 @@ Status serve(const RunRequest& what, int rank, int pairs, const std::string& mee
   at.on_collective = [&](std::string_view op, std::int64_t sequence, bool inside) { reporter->collective(op, sequence, inside); };
   SP_ASSIGN(auto gloo, dist::connectGloo(at));
   const auto group = dist::makeAsync(std::move(gloo));
-  SP_ASSIGN(TrainState state, TrainState::create(*model, what, request));
+  SP_ASSIGN(TrainState state, TrainState::create(*model, what, request, rank));
   exec::Executor executor(std::move(program), group.get());
   exec::countOtherThreads(&executor.meter());
   SP_TRY(executor.bind(state.weights()));
@@ -86,7 +86,7 @@ Status serve(const RunRequest& what, int rank, int pairs, const std::string& mee
     options.step = step;
     SP_ASSIGN(exec::StepResult result, executor.step(inputs, options));
     const std::int64_t update = now(CLOCK_MONOTONIC);
-    SP_TRY(state.apply(result.gradients));
+    SP_TRY(state.apply({result.gradients}, group.get()));
     if (record) profile->hostCall(step, kOptimizerCall, update, now(CLOCK_MONOTONIC));
     if (i < 0) continue;
     Times& of = record ? recorded : plain;
