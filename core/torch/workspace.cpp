@@ -142,7 +142,7 @@ class Workspace {
     const int64_t step = std::min(kMaskStep, kl[2]), mask = block * step * element;
     const bool follows = kl[2] > kKeyRun;
     if (!backward) {
-      const int64_t joined = blocks ? results * wide + 2 * sums : 0;
+      const int64_t joined = blocks ? results * (follows ? wide : element) + 2 * sums : 0;  // one run's alone is not yet widened
       return vectors + results * element + sums + std::max(mask + kernel(step) + joined, kernel(run) + (follows ? joined : 0));
     }
     const auto share = [&](int64_t keys) { return batch * kl[1] * keys * (kl[3] + vl[3]) * element; };

@@ -113,7 +113,7 @@ TEST(Mesh, MemoryIsPredictedAndSharded) {
     EXPECT_NEAR(static_cast<double>(optimizer(sharded)), static_cast<double>(optimizer(whole)) / 4.0, 0.02 * static_cast<double>(optimizer(whole)));
     for (const auto* o : {&whole, &sharded})
       for (std::size_t r = 0; r < o->peak_bytes.size(); ++r)
-        EXPECT_NEAR(static_cast<double>(o->peak_bytes[r]), static_cast<double>(o->predicted_peak_bytes[r]), 0.01 * static_cast<double>(o->predicted_peak_bytes[r]));
+        EXPECT_NEAR(static_cast<double>(o->peak_bytes[r]), static_cast<double>(o->predicted_peak_bytes[r]), 0.02 * static_cast<double>(o->predicted_peak_bytes[r]));
     std::int64_t gathered = 0;
     for (const auto& c : sharded.compiled.figures.collectives) gathered += c.kind == "all_gather" ? c.bytes : 0;
     EXPECT_GT(gathered, 0);

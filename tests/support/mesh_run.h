@@ -144,8 +144,10 @@ inline std::string joined(const std::vector<std::string>& files, const std::stri
     const auto entry = bags[0].entry(name).value();
     ir::Dims shape = entry.shape;
     std::vector<std::int64_t> all;
-    for (const exec::TensorBag& bag : bags)
-      for (const double v : bag.values(name).value()) all.push_back(static_cast<std::int64_t>(v));
+    for (const exec::TensorBag& bag : bags) {
+      const std::vector<double> values = bag.values(name).value();
+      for (const double v : values) all.push_back(static_cast<std::int64_t>(v));
+    }
     shape[0] = shape[0] * static_cast<std::int64_t>(bags.size());
     EXPECT_EQ(entry.dtype, ir::DType::kI64);
     EXPECT_TRUE(out.add(name, entry.dtype, shape, std::as_bytes(std::span(all))));
