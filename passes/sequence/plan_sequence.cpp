@@ -69,6 +69,7 @@ Pass planSequencePass() {
             {"slice", "replicated values cut where they meet sharded ones"},
             {"vary", "replicated trainable values used by rank-dependent work (one gradient sum each)"},
             {"all_gather", "sharded values made whole because no rule applied (fallbacks)"},
+            {"edge_exchanges", "shifts, scans and causal convolutions that exchange the edges of blocks"},
             {"all_reduce", "partial sums completed"},
             {"expected_all_to_all", "4 per attention whose query is sharded on the sequence"}},
            ir::Form::kGlobal,

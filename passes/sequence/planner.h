@@ -61,6 +61,8 @@ class Planner {
   ir::ValueId allReduce(ir::ValueId v);
   /// Any placement -> R. A gather of a sharded value is a fallback: it is counted with its reason.
   ir::ValueId gather(ir::ValueId v, const std::string& reason);
+  /// S -> R of what an exchange of edges needs (a few elements per rank): no fallback, and not counted as one.
+  ir::ValueId wholeEdges(ir::ValueId v);
   ir::ValueId toShard(ir::ValueId v, const Shard& shard);
   /// The shard on the value's sequence factor; kNone where it has none.
   std::optional<Shard> sequenceShard(ir::ValueId v) const;

@@ -78,6 +78,10 @@ ValueId Planner::gather(ValueId v, const std::string& reason) {
   return memo_[memoKey(v, "G")] = redistribute(v, value(v).factors, Placement::replicated());
 }
 
+ValueId Planner::wholeEdges(ValueId v) {
+  return redistribute(v, value(v).factors, Placement::replicated());
+}
+
 ValueId Planner::toShard(ValueId v, const Shard& shard) {
   const Factors target = withDim(value(v).factors, shard.dim, shard.list);
   const Placement want = Placement::sharded(shard.dim, shard.factor, shard.sizes);

@@ -23,6 +23,7 @@ const RuleTable& ruleTable() {
     addAttentionRules(t);
     addLossRules(t);
     addBatchRules(t);
+    addEdgeRules(t);
     return t;
   }();
   return table;

@@ -25,6 +25,7 @@ void addContractionRules(RuleTable& table);
 void addAttentionRules(RuleTable& table);
 void addLossRules(RuleTable& table);
 void addBatchRules(RuleTable& table);
+void addEdgeRules(RuleTable& table);  ///< after the others: it replaces their rules of scans and convolutions
 
 // --- shared by families ---------------------------------------------------------------------------------------------
 int normDim(std::int64_t dim, int rank);
@@ -42,6 +43,9 @@ NoRule elementwise(Planner& p, ir::NodeId id);
 NoRule onOtherAxis(Planner& p, ir::NodeId id);
 /// An op that acts along one dim only: needs it whole.
 NoRule alongDim(Planner& p, ir::NodeId id, Symbol operand, std::int64_t dim);
+/// x moved by `by` elements along its sharded dim (in a ring, or zeros follow): the ranks exchange edges, and the node becomes the
+/// last step of it. False where blocks are uneven or smaller than that.
+bool shiftByEdges(Planner& p, ir::NodeId id, ir::ValueId x, int dim, std::int64_t by, bool ring);
 /// Inserts unsqueeze(v, dim).
 ir::ValueId insertUnsqueeze(Planner& p, ir::ValueId v, int dim);
 /// Inserts a repeat of each element of `dim` n times (expand + reshape), inner factor n tagged as equal.

@@ -148,7 +148,7 @@ void addIndexRules(RuleTable& t) {
   t["gather"] = gatherAlong;
   t["index"] = index;
   t["index_select"] = indexSelect;
-  for (std::string_view name : {"index_put", "scatter", "scatter_add", "index_add", "conv1d", "conv2d", "convolution", "nonzero"})
+  for (std::string_view name : {"index_put", "scatter", "scatter_add", "index_add", "nonzero"})
     t[name] = replicatedOnly;
 }
 

@@ -155,7 +155,7 @@ NoRule histogram(Planner& p, NodeId id) {
 
 void addReductionRules(RuleTable& t) {
   for (std::string_view name : {"softmax", "_softmax", "log_softmax", "_log_softmax"}) t[name] = softmax;
-  for (std::string_view name : {"cumsum", "cumprod", "logcumsumexp"}) t[name] = scan;
+  for (std::string_view name : {"cumprod", "logcumsumexp"}) t[name] = scan;
   for (std::string_view name : {"max", "min", "amax", "amin", "argmax", "argmin", "sort", "argsort", "topk", "logsumexp"})
     t[name] = alongOneOf;
   t["sum"] = t["mean"] = reduce;

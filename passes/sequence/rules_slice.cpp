@@ -141,11 +141,23 @@ NoRule stack(Planner& p, NodeId id) {
   return {};
 }
 
+/// A token shift: as many elements padded on one side of `dim` as are cut on the other, and nothing else.
+bool isShift(const ir::Dims& pads, int rank, int dim) {
+  const std::size_t slot = 2 * static_cast<std::size_t>(rank - 1 - dim);
+  for (std::size_t i = 0; i < pads.size(); ++i)
+    if (pads[i] != 0 && i != slot && i != slot + 1) return false;
+  return slot + 1 < pads.size() && pads[slot] != 0 && pads[slot] == -pads[slot + 1];
+}
+
 NoRule pad(Planner& p, NodeId id) {
   const ValueId x = p.operands(id)[0];
   const auto pads = ir::intListArg(p.node(id), "pad");
   if (!pads || ir::stringArg(p.node(id), "mode", "constant") != "constant") return "a pad that is not constant";
   if (p.placement(x).isPartial()) return "a pad of a partial sum";
+  if (p.placement(x).isSharded() && isShift(*pads, p.rankOf(x), p.placement(x).dim) && ir::doubleArg(p.node(id), "value", 0.0) == 0.0) {
+    const int dim = p.placement(x).dim;
+    if (shiftByEdges(p, id, x, dim, (*pads)[2 * static_cast<std::size_t>(p.rankOf(x) - 1 - dim)], false)) return {};
+  }
   Factors factors = p.factors(x);
   Placement placement = p.placement(x);
   for (std::size_t i = 0; i < pads->size() / 2; ++i) {

@@ -97,6 +97,7 @@ Result<Verified> verify(const Case& what) {
   verify.open.seq = what.seq;
   verify.open.batch = what.batch;
   verify.open.dtype = what.dtype;
+  verify.open.sequence_marks = verify.settings.sequence_marks = what.marks;
   verify.settings.sp = what.sp;
   verify.settings.dp = what.dp;
   verify.settings.zero = what.zero;
