@@ -16,8 +16,9 @@ namespace {
 std::string layoutsFolder() { return std::string(SPSCOPE_SOURCE_DIR) + "/tests/data/layouts/"; }
 
 std::vector<std::string> layouts() {
+  const Json manifest = Json::parse(std::ifstream(layoutsFolder() + "manifest.json"));
   std::vector<std::string> out;
-  for (const Json& model : Json::parse(std::ifstream(layoutsFolder() + "manifest.json"))["models"]) out.push_back(model["name"]);
+  for (const Json& model : manifest["models"]) out.push_back(model["name"]);
   return out;
 }
 
