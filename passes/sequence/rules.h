@@ -41,6 +41,8 @@ std::optional<Shard> chooseShard(const Planner& p, const std::vector<ir::ValueId
 NoRule elementwise(Planner& p, ir::NodeId id);
 /// An sp.* op on another axis of the mesh (shard-batch left it).
 NoRule onOtherAxis(Planner& p, ir::NodeId id);
+/// A convolution whose batch is sharded, or nothing: images are convolved one by one.
+NoRule convolveRows(Planner& p, ir::NodeId id);
 /// An op that acts along one dim only: needs it whole.
 NoRule alongDim(Planner& p, ir::NodeId id, Symbol operand, std::int64_t dim);
 /// x moved by `by` elements along its sharded dim (in a ring, or zeros follow): the ranks exchange edges, and the node becomes the

@@ -151,30 +151,13 @@ NoRule rearrange(Planner& p, NodeId id) {
   return {};
 }
 
-/// conv1d over [N, C, L]: sharded on N, or on L behind a left pad that makes it causal.
-NoRule convolution(Planner& p, NodeId id) {
+/// conv1d over [N, C, L] sharded on L, behind a left pad that makes it causal.
+NoRule causalConvolution(Planner& p, NodeId id) {
   const ir::Node node = p.node(id);  // a copy: insertions move nodes
   const ValueId x = ir::useArg(node, "input"), weight = ir::useArg(node, "weight"), bias = ir::useArg(node, "bias");
-  if (allReplicated(p, p.operands(id))) {
-    p.setReplicated(id);
-    return {};
-  }
-  if (ir::baseName(node.op) != "conv1d" || p.rankOf(x) != 3) return "a convolution of a sharded value";
+  if (x == kNone || weight == kNone || p.rankOf(x) != 3 || !p.placement(x).isSharded() || p.placement(x).dim != 2) return convolveRows(p, id);
   if (!p.placement(weight).isReplicated() || (bias != kNone && !p.placement(bias).isReplicated())) return "a convolution whose weight is sharded";
-  if (!p.placement(x).isSharded()) return "a convolution of a partial sum";
   const ValueId out = node.outputs[0];
-  const auto varied = [&] {
-    p.graph().node(id).set("weight", Use{p.vary(weight)});
-    if (bias != kNone) p.graph().node(id).set("bias", Use{p.vary(bias)});
-  };
-  if (p.placement(x).dim == 0) {
-    varied();
-    Factors factors = ir::plainFactors(p.value(out).shape);
-    factors[0] = p.factors(x)[0];
-    p.setOutput(id, 0, factors, p.placement(x));
-    return {};
-  }
-  if (p.placement(x).dim != 2) return "a convolution over sharded channels";
   const auto first = [&](Symbol name, std::int64_t otherwise) {
     const auto list = ir::intListArg(node, name);
     return list && !list->empty() ? (*list)[0] : otherwise;
@@ -239,7 +222,7 @@ NoRule convolution(Planner& p, NodeId id) {
 void addEdgeRules(RuleTable& t) {
   t["cumsum"] = cumsum;
   t["roll"] = t["flip"] = rearrange;
-  for (std::string_view name : {"conv1d", "conv2d", "convolution"}) t[name] = convolution;
+  t["conv1d"] = causalConvolution;
 }
 
 }  // namespace spscope::passes

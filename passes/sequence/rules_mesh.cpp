@@ -23,9 +23,6 @@ NoRule onOtherAxis(Planner& p, ir::NodeId id) {
   return {};
 }
 
-namespace {
-
-/// Images of a batch are convolved one by one.
 NoRule convolveRows(Planner& p, ir::NodeId id) {
   const ir::Node& n = p.node(id);
   const ir::ValueId x = n.find("input") ? ir::useArg(n, "input") : ir::useArg(n, "self");
@@ -47,8 +44,6 @@ NoRule convolveRows(Planner& p, ir::NodeId id) {
   p.setOutput(id, 0, std::move(factors), placement);
   return {};
 }
-
-}  // namespace
 
 void addBatchRules(RuleTable& table) {
   for (std::string_view name : {"conv1d", "conv2d", "conv3d", "convolution"}) table[name] = convolveRows;
