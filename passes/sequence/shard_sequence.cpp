@@ -54,9 +54,10 @@ int shardedPadSlot(const ir::Graph& graph, const ir::Node& node) {
 }
 
 /// Random numbers by position: which part of the whole value this rank holds; its operand has done its work.
-void placeDraw(ir::Node& node, const ir::Value& out) {
+void placeDraw(ir::Node& node, const ir::Value& out, bool replicas) {
   node.erase("self");
-  const DrawnPart part = drawnPart(out);
+  const DrawnPart part = drawnPart(out, node, replicas);
+  node.erase(kReplicaRows);
   node.set("size", out.local);
   node.set("whole", part.whole);
   if (part.cut >= 0) node.set("cut", part.cut), node.set("blocks", out.placement.sizes);
@@ -85,8 +86,12 @@ bool localizeArguments(ir::Graph& graph, NodeId id, bool on_batch) {
   }
   if (ir::rng::isRng(node.op)) {
     // Which rows a replica draws for is known when it runs; until then the operand says where the draw lives.
-    if (on_batch) node.set("size", out.local);
-    else placeDraw(node, out);
+    if (on_batch) node.set("size", out.local), markReplicaRows(node, out);
+    else placeDraw(node, out, graph.mesh.sizeOf("dp") > 1);
+    return true;
+  }
+  if (on_batch && node.find(kRandomNumber) != nullptr && out.placement.isSharded()) {  // an attention that drops out
+    markReplicaRows(node, out);
     return true;
   }
   if (out.local == out.shape) return false;

@@ -171,7 +171,7 @@ class Dropout {
     }
     Value whole = out_;
     whole.factors = factors;
-    const DrawnPart drawn = drawnPart(whole);
+    const DrawnPart drawn = drawnPart(whole, node_, g_.mesh.sizeOf("dp") > 1);
     draw.args = {{"size", keep.local}, {"whole", drawn.whole}, {"number", ir::intArg(node_, kRandomNumber, 0)}, {"p", p_}};
     if (cut) {
       Dims start(drawn.whole.size(), 0), part = drawn.whole;

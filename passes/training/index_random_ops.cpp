@@ -160,17 +160,37 @@ class Indexing {
 
 }  // namespace
 
-DrawnPart drawnPart(const ir::Value& value) {
+DrawnPart drawnPart(const ir::Value& value, const ir::Node& node, bool replicas) {
   DrawnPart out;
   for (std::size_t d = 0; d < value.factors.size(); ++d)
     for (std::size_t j = 0; j < value.factors[d].size(); ++j) {
       const auto index = static_cast<std::int64_t>(out.whole.size());
       const ir::Placement& place = value.placement;
       if (place.isSharded() && place.dim == static_cast<int>(d) && place.factor == static_cast<int>(j)) out.cut = index;
-      if (value.factors[d][j].tag == ir::Tag::kBatch && out.batch < 0) out.batch = index;
+      if (!replicas && value.factors[d][j].tag == ir::Tag::kBatch && out.batch < 0) out.batch = index;
       out.whole.push_back(value.factors[d][j].size);
     }
+  const auto rows = ir::intListArg(node, kReplicaRows);
+  if (!rows || rows->size() != 2) return out;
+  std::size_t at = 0;
+  for (std::int64_t before = 1; before != (*rows)[0] && at < out.whole.size(); ++at) before *= out.whole[at];
+  out.batch = static_cast<std::int64_t>(at);
+  if ((*rows)[1] != 1) return out;  // the outermost part of the rows, where they are several factors
+  out.whole.insert(out.whole.begin() + static_cast<std::ptrdiff_t>(at), 1);
+  if (out.cut >= out.batch) ++out.cut;
   return out;
+}
+
+void markReplicaRows(ir::Node& node, const ir::Value& value) {
+  const ir::Placement& place = value.placement;
+  if (!place.isSharded()) return;
+  std::int64_t before = 1;
+  for (int d = 0; d <= place.dim; ++d) {
+    const ir::FactorList& list = value.factors[static_cast<std::size_t>(d)];
+    const std::size_t end = d == place.dim ? static_cast<std::size_t>(place.factor) : list.size();
+    for (std::size_t j = 0; j < end; ++j) before *= list[j].size;
+  }
+  node.set(kReplicaRows, ir::Dims{before, place.sizes.front()});
 }
 
 Pass indexRandomOpsPass() {

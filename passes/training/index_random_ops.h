@@ -26,7 +26,14 @@ struct DrawnPart {
   std::int64_t cut = -1;  ///< which of them is sharded
   std::int64_t batch = -1;
 };
-DrawnPart drawnPart(const ir::Value& value);
+/// Of the result of `node`. With replicas the batch is what shard-batch left on the node (kReplicaRows; nothing: all replicas
+/// draw the same), else what follows the batch of a tagged input.
+DrawnPart drawnPart(const ir::Value& value, const ir::Node& node, bool replicas);
+
+/// What shard-batch leaves on a node that draws for the rows of one replica: [elements before the rows, rows of one replica].
+/// One row has no factor that could be followed.
+inline const Symbol kReplicaRows{"replica_rows"};
+void markReplicaRows(ir::Node& node, const ir::Value& whole_batch);
 
 /// The argument by which this pass hands an attention its number; no libtorch op has it.
 inline const Symbol kRandomNumber{"random_number"};

@@ -193,6 +193,19 @@ TEST(FieldCases, SP_17_all_grids_agree) {
   }
 }
 
+TEST(FieldCases, SP_62_replicas_draw_for_their_rows_and_sequence_ranks_alike) {
+  // One row per replica, too: then no dimension of the value counts rows any more.
+  for (const auto [batch, dp, sp] : {std::tuple{2, 2, 2}, {4, 2, 2}, {4, 4, 1}, {6, 3, 1}})
+    for (const char* save : {"sac", "budget=0"}) {
+      zoo::Case what = zoo::caseOf("gpt2_dropout_pos", sp);
+      what.inputs.clear();
+      what.batch = batch, what.dp = dp, what.zero = 1, what.save = save;
+      const auto verified = zoo::verify(what);
+      ASSERT_TRUE(verified) << verified.error().format();
+      EXPECT_TRUE(verified->outcome.equal) << batch << " rows on " << dp << "x" << sp << " " << save << ": loss off by " << verified->outcome.loss_rel;
+    }
+}
+
 // --- every model of the zoo on a 2 x 2 mesh against PyTorch's figures --------------------------------------------------
 
 class Zoo2x2 : public testing::TestWithParam<std::string> {};
