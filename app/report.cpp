@@ -19,36 +19,12 @@
 namespace spscope::app {
 namespace {
 
-/// Whole or not at all: a script that reads the file never sees half an object. A device, a pipe (/dev/stdout) is written
-/// to, never replaced; of a link, the file it leads to is.
-bool writeFile(const std::string& given, const std::string& bytes, std::string* why) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const fs::file_status what = fs::status(given, ignored);
-  const bool whole = !fs::exists(what) || fs::is_regular_file(what);
-  const fs::path target = fs::is_regular_file(what) ? fs::canonical(given, ignored) : fs::path(given);
-  const std::string path = target.empty() ? given : target.string();
-  // Of this process: ranks of one launch may fail before they know which of them is to write.
-  const std::string temporary = whole ? strf("%s.%d.tmp", path.c_str(), getpid()) : path;
-  errno = 0;
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out << bytes;
-  out.close();
-  const int reason = errno;
-  std::error_code failed;
-  if (out && whole) fs::rename(temporary, path, failed);
-  if (out && !failed) return true;
-  *why = failed ? failed.message() : reason ? std::strerror(reason) : "writing failed";
-  if (whole) fs::remove(temporary, failed);
-  return false;
-}
-
 /// Whether it was written, or nobody reads any more (`| head`), which is fine.
-bool print(const std::string& text, std::FILE* to, std::string* why) {
-  if (std::fputs(text.c_str(), to) >= 0 && std::fflush(to) == 0) return true;
+Status print(const std::string& text, std::FILE* to, const char* what) {
+  if (std::fputs(text.c_str(), to) >= 0 && std::fflush(to) == 0) return {};
   const int reason = errno;
-  *why = std::strerror(reason);
-  return reason == EPIPE;
+  if (reason == EPIPE) return {};
+  return makeError("file-unwritable", std::string(what) + ": " + std::strerror(reason), Outcome::kNo);
 }
 
 std::string remedyOf(const std::string& given, const std::string& code) {
@@ -75,6 +51,28 @@ bool endsWith(const std::string& text, const std::string& tail) {
 }
 
 }  // namespace
+
+Status writeOutput(const std::string& given, const std::string& bytes) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status what = fs::status(given, ignored);
+  const bool whole = !fs::exists(what) || fs::is_regular_file(what);
+  const fs::path target = fs::is_regular_file(what) ? fs::canonical(given, ignored) : fs::path(given);
+  const std::string path = target.empty() ? given : target.string();
+  // Of this process: ranks of one launch may fail before they know which of them is to write.
+  const std::string temporary = whole ? strf("%s.%d.tmp", path.c_str(), getpid()) : path;
+  errno = 0;
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  out << bytes;
+  out.close();
+  const int reason = errno;
+  std::error_code failed;
+  if (out && whole) fs::rename(temporary, path, failed);
+  if (out && !failed) return {};
+  const std::string why = failed ? failed.message() : reason ? std::strerror(reason) : "writing failed";
+  if (whole) fs::remove(temporary, failed);
+  return makeError("file-unwritable", given + ": " + why, Outcome::kNo);
+}
 
 std::string plainNode(const std::string& node) { return !node.empty() && node[0] == '%' ? node.substr(1) : node; }
 
@@ -167,12 +165,12 @@ int Report::finish(int code) {
     else log::write(log::Level::kWarning, command_, d.code, message);
   }
   const bool json_to_stdout = json_path_ == "-";
-  std::string why;
-  const auto lost = [&](const std::string& path) {
-    say(makeError("file-unwritable", path + ": " + why, Outcome::kNo));
+  const auto written = [&](const Status& status) {
+    if (status) return;
+    say(status.error());
     if (code == 0) code = 1;
   };
-  if ((!json_to_stdout || as_text) && !print(page.text(), json_to_stdout ? stderr : stdout, &why)) lost("the page");
+  if (!json_to_stdout || as_text) written(print(page.text(), json_to_stdout ? stderr : stdout, "the page"));
   if (!page_path_.empty()) {
     const std::string title = "spscope " + command_ + (model_.empty() ? "" : " " + std::filesystem::path(model_).filename().string());
     std::string text;
@@ -186,12 +184,12 @@ int Report::finish(int code) {
       const Page whole = wholePage(code);
       text = endsWith(page_path_, ".html") ? whole.html(title) : whole.markdown(title);
     }
-    if (!writeFile(page_path_, text, &why)) lost(page_path_);
+    written(writeOutput(page_path_, text));
   }
   if (!json_path_.empty() && (code != 0 || rank_.value_or(0) == 0)) {
     // Names of files may hold any bytes: what is no UTF-8 is replaced rather than losing the object.
     const std::string text = object().dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-    if (json_to_stdout ? !print(text, stdout, &why) : !writeFile(json_path_, text, &why)) lost(json_to_stdout ? "standard output" : json_path_);
+    written(json_to_stdout ? print(text, stdout, "standard output") : writeOutput(json_path_, text));
   }
   return code;
 }

@@ -73,6 +73,10 @@ class Report {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), stop_{};
 };
 
+/// Whole or not at all: a script that reads the file never sees half an object. A device, a pipe (/dev/stdout) is written
+/// to, never replaced; of a link, the file it leads to is. Errors: file-unwritable (an answer of "no": exit code 1).
+Status writeOutput(const std::string& path, const std::string& bytes);
+
 /// "%node" fields of JSON bear the plain name.
 std::string plainNode(const std::string& node);
 

@@ -2,8 +2,6 @@
 // spscope check: a compiled step against a budget; a gate for CI. Answers as a table, JSON, JUnit and Markdown.
 #include "core/session/check.h"
 
-#include <fstream>
-
 #include "app/commands/command.h"
 #include "app/options.h"
 #include "core/base/strings.h"
@@ -38,12 +36,6 @@ std::string junit(const std::string& model, const session::CheckOutcome& outcome
     out += "</testcase>\n";
   }
   return out + "</testsuite>\n</testsuites>\n";
-}
-
-Status writeText(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::trunc);
-  if (!(out << text) || !out.flush()) return makeError("file-unwritable", path + " cannot be written", Outcome::kNo);
-  return {};
 }
 
 class Check : public Command {
@@ -97,8 +89,8 @@ class Check : public Command {
     Page page;
     describe(page, model->display_name, outcome);
     report.page.append(page);
-    if (!junit_.empty()) SP_TRY(writeText(junit_, junit(model->display_name, outcome)));
-    if (!markdown_.empty()) SP_TRY(writeText(markdown_, page.markdown("spscope check " + model->display_name)));
+    if (!junit_.empty()) SP_TRY(writeOutput(junit_, junit(model->display_name, outcome)));
+    if (!markdown_.empty()) SP_TRY(writeOutput(markdown_, page.markdown("spscope check " + model->display_name)));
     return outcome.ok ? 0 : 1;
   }
 

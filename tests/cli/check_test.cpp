@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Measures, CheckRule,
                                            Fixture{"peak", "stress/s_rel_bias.pt2", ""}, Fixture{"saved", "stress/s_rel_bias.pt2", ""},
                                            Fixture{"largest_value", "stress/s_rel_bias.pt2", ""}, Fixture{"unrecognised_masks", "stress/s_rel_bias.pt2", ""},
                                            Fixture{"recomputed_attention", "zoo/llama_ckpt_pos.pt2", "--save budget=0"}),
-                         [](const auto& info) { return std::string(info.param.measure); });
+                         [](const auto& fixture) { return std::string(fixture.param.measure); });
 
 TEST_F(CheckTest, GradientsAreProvedWhereTheBudgetAsksForIt) {
   const Json json = answer("stress/s_rel_bias.pt2", "[proof]\ngradients = \"equal\"\n", 0, "--dtype float64");
