@@ -64,7 +64,7 @@ class Reader {
       if (s.text(0) == "version" && s.integer(1) > kStoreVersion)
         trace_.problems.count(Problem::kUnknownSchema, "store version " + std::string(s.text(1)));
       if (s.text(0) == "format") trace_.format = s.text(1);
-      if (s.text(0) == "events") events_ = s.integer(1);
+      if (s.text(0) == "events") events_ = std::max<std::int64_t>(0, s.integer(1));
       if (s.text(0) == "strings") strings_ = s.integer(1);
     }));
     SP_TRY(each("TARGET_INFO_SESSION_START_TIME", "utcEpochNs", [&](Statement& s) { base_ = s.integer(0); }));
@@ -221,10 +221,16 @@ class Reader {
   }
 
   Status readLinks() {
-    const auto event = [&](std::int64_t id) { return id == kUnknown ? kNoIndex : index(id - 1, trace_.events.start); };
+    const auto event = [&](std::int64_t id) -> EventIndex {
+      if (id == kUnknown) return kNoIndex;
+      const std::optional<std::size_t> i = eventOf(id);
+      return i ? static_cast<EventIndex>(*i) : kNoIndex;
+    };
     SP_TRY(each("SPSCOPE_COLLECTIVES", "kindId, groupId, sequence, sequenceByOrder, bytes, groupSize, groupSizeAtLeast, rank, event, wait", [&](Statement& s) {
+      const EventIndex at = event(s.known(8));
+      if (at == kNoIndex) return trace_.problems.count(Problem::kBadEvent, "a collective without its event");
       trace_.collectives.push_back({.kind = name(s.integer(0)), .group = name(s.integer(1)), .sequence = s.known(2), .sequence_by_order = s.integer(3) != 0, .bytes = s.known(4), .group_size = s.known(5),
-                                    .group_size_at_least = s.integer(6) != 0, .rank = rank(s.known(7)), .event = event(s.known(8)), .wait = event(s.known(9))});
+                                    .group_size_at_least = s.integer(6) != 0, .rank = rank(s.known(7)), .event = at, .wait = event(s.known(9))});
     }));
     SP_TRY(each("SPSCOPE_MEMORY", "time, bytes, address, live, reserved, node, rank, deviceId, classId", [&](Statement& s) {
       trace_.memory.push_back({.time = plus(s.integer(0), base_), .bytes = s.known(1), .address = s.known(2), .live = s.known(3), .reserved = s.known(4),
@@ -235,7 +241,9 @@ class Reader {
       trace_.counters.push_back({.time = plus(s.integer(0), base_), .value = value, .name = name(s.integer(2)), .rank = rank(s.known(3))});
     }));
     return each("SPSCOPE_FLOWS", "fromEvent, toEvent, kindId", [&](Statement& s) {
-      trace_.flows.push_back({.from = event(s.known(0)), .to = event(s.known(1)), .kind = name(s.integer(2))});
+      const Flow arrow{.from = event(s.known(0)), .to = event(s.known(1)), .kind = name(s.integer(2))};
+      if (arrow.from == kNoIndex || arrow.to == kNoIndex) return trace_.problems.count(Problem::kBadEvent, "an arrow without its ends");
+      trace_.flows.push_back(arrow);
     });
   }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/trace/problems.h"
 
+#include <algorithm>
 #include <array>
+#include <limits>
 
 namespace spscope::trace {
 
@@ -34,7 +36,7 @@ void Problems::count(Problem problem, std::string_view where, std::int64_t times
   if (times <= 0) return;
   Seen& seen = seen_[problem];
   if (seen.count == 0) seen.first = where;
-  seen.count += times;
+  seen.count += std::min(times, std::numeric_limits<std::int64_t>::max() - seen.count);  // a file may name any number
 }
 
 void Problems::append(const Problems& other) {

@@ -35,7 +35,7 @@ def main():
         "-timeout=10",  # seconds for one input
         "-rss_limit_mb=1024",
         "-malloc_limit_mb=512",
-        "-max_len=65536",
+        "-max_len=98304",
         "-print_final_stats=1",
         f"-artifact_prefix={crashes}/",
         str(inputs),
