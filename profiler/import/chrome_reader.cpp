@@ -7,6 +7,7 @@
 #include "profiler/import/chrome_builder.h"
 #include "profiler/import/json_repair.h"
 #include "profiler/import/text_window.h"
+#include "profiler/trace/bounds.h"
 
 namespace spscope::trace {
 namespace {
@@ -35,6 +36,7 @@ class Reader {
     if (nothing && (bare_ || trace_.problems.countOf(Problem::kBadEvent) > 0))
       return makeError("trace-unreadable", name_ + " holds no event that can be read");
     builder_.finish(header_);
+    keepInBounds(trace_);
     return std::move(trace_);
   }
 

@@ -102,7 +102,7 @@ void addCollectives(Trace& trace, std::vector<FoundCollective> found, std::vecto
 
   // The launches of the kernels that need them.
   struct KeyHash {
-    std::size_t operator()(const std::pair<std::int32_t, std::int64_t>& k) const { return std::hash<std::int64_t>()(k.second * 31 + k.first); }
+    std::size_t operator()(const std::pair<std::int32_t, std::int64_t>& k) const { return std::hash<std::uint64_t>()(static_cast<std::uint64_t>(k.second) * 31 + static_cast<std::uint64_t>(k.first)); }
   };
   std::unordered_map<std::pair<std::int32_t, std::int64_t>, EventIndex, KeyHash> launches;
   if (!ranges.empty()) {

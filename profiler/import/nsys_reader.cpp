@@ -14,6 +14,7 @@
 #include "profiler/import/decimal.h"
 #include "profiler/import/json_repair.h"
 #include "profiler/import/nsys_tables.h"
+#include "profiler/trace/bounds.h"
 
 namespace spscope::trace {
 namespace {
@@ -59,6 +60,7 @@ class Reader {
     if (trace_.events.size() > static_cast<std::size_t>(std::numeric_limits<EventIndex>::max()))
       return makeError("trace-too-large", name_ + " holds " + std::to_string(trace_.events.size()) + " events");
     finish();
+    keepInBounds(trace_);
     return std::move(trace_);
   }
 

@@ -10,6 +10,7 @@
 
 #include "core/base/strings.h"
 #include "profiler/record/host_recorder.h"
+#include "profiler/trace/bounds.h"
 
 namespace spscope::trace {
 namespace {
@@ -332,6 +333,7 @@ Result<Trace> readSpools(const std::vector<std::string>& paths, const CancelToke
     SP_TRY(reader.read(cancel));
     boots.push_back(reader.boot);
   }
+  keepInBounds(trace);  // before times are shifted
   const bool one_clock = !boots.empty() && !boots.front().empty() &&
                          std::all_of(boots.begin(), boots.end(), [&](const std::string& b) { return b == boots.front(); });
   for (std::size_t i = 0; one_clock && i < trace.ranks.size(); ++i) {
@@ -340,6 +342,7 @@ Result<Trace> readSpools(const std::vector<std::string>& paths, const CancelToke
     trace.ranks[i].clock.method = "same-clock";
     trace.ranks[i].clock.residual_ns = 0;
   }
+  keepInBounds(trace);
   return trace;
 }
 

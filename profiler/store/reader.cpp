@@ -6,6 +6,7 @@
 #include "profiler/store/schema.h"
 #include "profiler/store/sqlite.h"
 #include "profiler/store/store.h"
+#include "profiler/trace/bounds.h"
 
 namespace spscope::trace {
 namespace {
@@ -34,6 +35,7 @@ class Reader {
     SP_TRY(readEvents());
     checkEvents();
     SP_TRY(readLinks());
+    keepInBounds(trace_);
     return std::move(trace_);
   }
 
@@ -227,10 +229,8 @@ class Reader {
       return i ? static_cast<EventIndex>(*i) : kNoIndex;
     };
     SP_TRY(each("SPSCOPE_COLLECTIVES", "kindId, groupId, sequence, sequenceByOrder, bytes, groupSize, groupSizeAtLeast, rank, event, wait", [&](Statement& s) {
-      const EventIndex at = event(s.known(8));
-      if (at == kNoIndex) return trace_.problems.count(Problem::kBadEvent, "a collective without its event");
       trace_.collectives.push_back({.kind = name(s.integer(0)), .group = name(s.integer(1)), .sequence = s.known(2), .sequence_by_order = s.integer(3) != 0, .bytes = s.known(4), .group_size = s.known(5),
-                                    .group_size_at_least = s.integer(6) != 0, .rank = rank(s.known(7)), .event = at, .wait = event(s.known(9))});
+                                    .group_size_at_least = s.integer(6) != 0, .rank = rank(s.known(7)), .event = event(s.known(8)), .wait = event(s.known(9))});
     }));
     SP_TRY(each("SPSCOPE_MEMORY", "time, bytes, address, live, reserved, node, rank, deviceId, classId", [&](Statement& s) {
       trace_.memory.push_back({.time = plus(s.integer(0), base_), .bytes = s.known(1), .address = s.known(2), .live = s.known(3), .reserved = s.known(4),
@@ -241,9 +241,7 @@ class Reader {
       trace_.counters.push_back({.time = plus(s.integer(0), base_), .value = value, .name = name(s.integer(2)), .rank = rank(s.known(3))});
     }));
     return each("SPSCOPE_FLOWS", "fromEvent, toEvent, kindId", [&](Statement& s) {
-      const Flow arrow{.from = event(s.known(0)), .to = event(s.known(1)), .kind = name(s.integer(2))};
-      if (arrow.from == kNoIndex || arrow.to == kNoIndex) return trace_.problems.count(Problem::kBadEvent, "an arrow without its ends");
-      trace_.flows.push_back(arrow);
+      trace_.flows.push_back({.from = event(s.known(0)), .to = event(s.known(1)), .kind = name(s.integer(2))});
     });
   }
 

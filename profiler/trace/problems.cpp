@@ -16,7 +16,7 @@ const ProblemInfo& problemInfo(Problem problem) {
       {"bad-utf8", false, "a text held invalid UTF-8: replaced by U+FFFD"},
       {"truncated", true, "the file ends early: what is there was read"},
       {"negative-duration", false, "an event ended before it started: its end was set to its start"},
-      {"out-of-range", true, "a time or size does not fit in 64 bits: the event was left out"},
+      {"out-of-range", true, "a time or size beyond what 64 bits can add up: the event was left out, or the number bounded"},
       {"outlier", false, "a duration that cannot be: the event is flagged and kept"},
       {"unmatched-launch", false, "device work without the call that launched it, or a launch without its work"},
       {"early-start", false, "device work starts before its launch (clock skew): linked by its id all the same"},

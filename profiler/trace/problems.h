@@ -18,7 +18,7 @@ enum class Problem : std::uint8_t {
   kBadUtf8,           ///< invalid UTF-8: replaced by U+FFFD
   kTruncated,         ///< the file ends early
   kNegativeDuration,  ///< end before start: end = start
-  kOutOfRange,        ///< a time or size that does not fit in 64 bits: event left out
+  kOutOfRange,        ///< a time or size beyond what 64 bits can add up: event left out, or the number bounded
   kOutlier,           ///< an impossible duration: flagged, kept
   kUnmatchedLaunch,   ///< device work without the call that launched it, or the other way round
   kEarlyStart,        ///< device work that starts before its launch (clock skew): linked by id all the same

@@ -194,11 +194,22 @@ TEST_F(Store, LostRowsAndWildIndicesAreCountedAndHarmless) {
     EXPECT_TRUE(e.detail[i] == kNoIndex || e.detail[i] < 5);
     EXPECT_LT(e.name[i], back->strings.size());
   }
-  for (const Collective& c : back->collectives) EXPECT_LT(static_cast<std::size_t>(c.rank), back->ranks.size());
+  ASSERT_FALSE(back->collectives.empty());
+  for (const Collective& c : back->collectives) EXPECT_TRUE(c.event == kNoIndex && static_cast<std::size_t>(c.rank) < back->ranks.size());
   EXPECT_GT(back->problems.countOf(Problem::kBadEvent), 0);
   EXPECT_GT(back->problems.countOf(Problem::kBadNumber), 0);
   EXPECT_GT(back->problems.countOf(Problem::kNegativeDuration), 0);
   EXPECT_EQ(back->problems.countOf(Problem::kTruncated), 10);
+}
+
+TEST_F(Store, CountsThatAFileClaimsMayBeAnything) {
+  written(6, 100);
+  change("UPDATE SPSCOPE_META SET value = 9223372036854775807 WHERE name = 'events'; DELETE FROM SPSCOPE_PROBLEMS;"
+         "INSERT INTO SPSCOPE_PROBLEMS (name, count, first) VALUES ('truncated', 9223372036854775807, 'x'), ('bad-event', -5, 'y')");
+  const auto back = readStore(path());
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(back->problems.countOf(Problem::kTruncated), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(back->problems.countOf(Problem::kBadEvent), 0);
 }
 
 TEST_F(Store, BytesThatAreDamagedCostRowsNotTheFile) {
