@@ -14,6 +14,7 @@
 #include "app/system.h"
 #include "core/base/codes.h"
 #include "core/base/log.h"
+#include "core/base/new_file.h"
 #include "core/base/strings.h"
 
 namespace spscope::app {
@@ -56,22 +57,13 @@ Status writeOutput(const std::string& given, const std::string& bytes) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::file_status what = fs::status(given, ignored);
-  const bool whole = !fs::exists(what) || fs::is_regular_file(what);
-  const fs::path target = fs::is_regular_file(what) ? fs::canonical(given, ignored) : fs::path(given);
-  const std::string path = target.empty() ? given : target.string();
-  // Of this process: ranks of one launch may fail before they know which of them is to write.
-  const std::string temporary = whole ? strf("%s.%d.tmp", path.c_str(), getpid()) : path;
-  errno = 0;
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  if (!fs::exists(what) || !fs::is_other(what)) return writeWholeFile(given, bytes);
+  errno = 0;  // a pipe or a device
+  std::ofstream out(given, std::ios::binary);
   out << bytes;
   out.close();
-  const int reason = errno;
-  std::error_code failed;
-  if (out && whole) fs::rename(temporary, path, failed);
-  if (out && !failed) return {};
-  const std::string why = failed ? failed.message() : reason ? std::strerror(reason) : "writing failed";
-  if (whole) fs::remove(temporary, failed);
-  return makeError("file-unwritable", given + ": " + why, Outcome::kNo);
+  if (out) return {};
+  return makeError("file-unwritable", given + ": " + (errno != 0 ? std::strerror(errno) : "writing failed"), Outcome::kNo);
 }
 
 std::string plainNode(const std::string& node) { return !node.empty() && node[0] == '%' ? node.substr(1) : node; }

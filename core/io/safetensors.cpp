@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/io/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
+#include "core/base/new_file.h"
 #include "core/base/strings.h"
 #include "core/io/int128.h"
 #include "core/io/json.h"
@@ -63,18 +60,6 @@ std::string jsonText(std::string_view text) {
     }
   }
   return out + '"';
-}
-
-Status writeAll(int fd, const void* data, std::size_t size) {
-  const char* p = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t n = ::write(fd, p, std::min<std::size_t>(size, 1U << 30));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return makeError("file-unwritable", std::strerror(errno), Outcome::kNo);
-    p += n;
-    size -= static_cast<std::size_t>(n);
-  }
-  return {};
 }
 
 }  // namespace
@@ -195,29 +180,11 @@ Status SafetensorsWriter::write(const std::string& path) const {
   header += "}";
   while (header.size() % 8 != 0) header += ' ';
 
-  struct stat there {};
-  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))  // rename would put a file in the place of a device
-    return makeError("file-unwritable", path + " is not a regular file", Outcome::kNo);
-  std::string temporary = path + ".tmp.XXXXXX";
-  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) return makeError("file-unwritable", path + ": " + std::strerror(errno), Outcome::kNo);
   const std::uint64_t length = header.size();
-  Status status = writeAll(fd, &length, 8);
-  if (status) status = writeAll(fd, header.data(), header.size());
+  std::vector<std::string_view> parts{{reinterpret_cast<const char*>(&length), 8}, header};
   for (const auto& [name, tensor] : order)
-    if (status) status = writeAll(fd, tensor->bytes.data(), tensor->bytes.size());
-  if (status && (::fchmod(fd, 0644) != 0 || ::fsync(fd) != 0))
-    status = makeError("file-unwritable", std::strerror(errno), Outcome::kNo);
-  if (::close(fd) != 0 && status) status = makeError("file-unwritable", std::strerror(errno), Outcome::kNo);
-  if (status && ::rename(temporary.c_str(), path.c_str()) != 0)
-    status = makeError("file-unwritable", std::strerror(errno), Outcome::kNo);
-  if (!status) {
-    ::unlink(temporary.c_str());
-    Error error = std::move(status).error();
-    error.message = path + ": " + error.message;
-    return error;
-  }
-  return {};
+    parts.emplace_back(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
+  return writeWholeFile(path, parts);
 }
 
 }  // namespace spscope::io

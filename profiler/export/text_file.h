@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/new_file.h"
 #include "core/base/result.h"
-#include "profiler/store/new_file.h"
 
 namespace spscope::trace {
 

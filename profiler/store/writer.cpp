@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
+#include "core/base/new_file.h"
 #include "core/base/strings.h"
-#include "profiler/store/new_file.h"
 #include "profiler/store/nsight_ids.h"
 #include "profiler/store/schema.h"
 #include "profiler/store/sqlite.h"

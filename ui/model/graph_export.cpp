@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ui/model/graph_export.h"
 
-#include <fstream>
 
+#include "core/base/new_file.h"
 #include "core/base/strings.h"
 #include "core/base/xml_text.h"
 #include "core/ir/text.h"
-#include "profiler/store/new_file.h"
 
 namespace spscope::ui {
 namespace {
@@ -95,14 +94,7 @@ Status exportText(GraphDocument& document, const std::string& path, const Theme&
     e.legal = ".png, .svg, .txt";
     return e;
   }
-  SP_ASSIGN(trace::NewFile file, trace::NewFile::at(path));
-  {
-    std::ofstream out(file.temporary(), std::ios::binary | std::ios::trunc);
-    out << bytes;
-    out.flush();
-    if (!out) return makeError("file-unwritable", path + " could not be written", Outcome::kNo);
-  }
-  return file.commit();
+  return writeWholeFile(path, bytes);
 }
 
 }  // namespace spscope::ui

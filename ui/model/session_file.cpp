@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/new_file.h"
 #include "core/base/strings.h"
-#include "profiler/store/new_file.h"
 #include "ui/model/actions.h"
 #include "ui/model/settings_model.h"
 
@@ -54,7 +54,7 @@ std::string sessionPath() {
 Status saveSession(const std::string& path, const SessionState& state) {
   std::error_code failed;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
-  SP_ASSIGN(trace::NewFile file, trace::NewFile::at(path));
+  SP_ASSIGN(NewFile file, NewFile::at(path));
   {
     std::ofstream out(file.temporary(), std::ios::trunc);
     const auto line = [&](const char* key, const std::string& value) {

@@ -2,11 +2,13 @@
 // A file that appears whole or not at all: it is written beside its place under another name and renamed at the end.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "core/base/result.h"
 
-namespace spscope::trace {
+namespace spscope {
 
 class NewFile {
  public:
@@ -28,4 +30,9 @@ class NewFile {
   std::string path_, temporary_;
 };
 
-}  // namespace spscope::trace
+/// Writes all parts, one behind the other, as the whole file at `path`; an older one stays when that fails.
+/// Errors: file-unwritable.
+Status writeWholeFile(const std::string& path, std::span<const std::string_view> parts);
+Status writeWholeFile(const std::string& path, std::string_view bytes);
+
+}  // namespace spscope

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profiler/store/new_file.h"
+#include "core/base/new_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,9 +7,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
-namespace spscope::trace {
+namespace spscope {
 namespace fs = std::filesystem;
 
 namespace {
@@ -55,4 +56,16 @@ Status NewFile::commit() {
   return {};
 }
 
-}  // namespace spscope::trace
+Status writeWholeFile(const std::string& path, std::span<const std::string_view> parts) {
+  SP_ASSIGN(NewFile file, NewFile::at(path));
+  errno = 0;
+  std::ofstream out(file.temporary(), std::ios::binary | std::ios::trunc);
+  for (const std::string_view part : parts) out.write(part.data(), static_cast<std::streamsize>(part.size()));
+  out.close();
+  if (!out) return unwritable(path, errno != 0 ? std::strerror(errno) : "writing failed");
+  return file.commit();
+}
+
+Status writeWholeFile(const std::string& path, std::string_view bytes) { return writeWholeFile(path, std::span(&bytes, 1)); }
+
+}  // namespace spscope
