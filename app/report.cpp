@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/report.h"
 
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>

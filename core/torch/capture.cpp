@@ -125,8 +125,7 @@ class Capture {
       operands.clear();
       for (const ir::ValueId value : op.operands) operands.push_back(tensor(value));
       recorder_.beginForward(id);
-      if (const Status status = call(op, operands, outputs); !status)
-        return captureError(forward_, id, status.error().message);
+      if (const Status status = call(op, operands, outputs); !status) return opError(id, status.error().message);
       if (const std::string problem = recorder_.endForward(outputs); !problem.empty())
         return captureError(forward_, id, node.op.str() + ": " + problem);
       for (std::size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i)
@@ -158,10 +157,15 @@ class Capture {
   }
 
   Error backwardError(std::string text) {
-    if (!cancel_.check()) return cancel_.check().error();
     text = text.substr(0, text.find('\n'));
     const std::string op = recorder_.running();
-    return captureError(forward_, recorder_.currentNode(), "backward: " + (op.empty() ? text : op + ": " + text));
+    return opError(recorder_.currentNode(), "backward: " + (op.empty() ? text : op + ": " + text));
+  }
+
+  /// Of an op that threw: the recorder lets ops throw as well when the request was cancelled meanwhile.
+  Error opError(ir::NodeId id, std::string message) {
+    if (const Status going = cancel_.check(); !going) return going.error();
+    return captureError(forward_, id, std::move(message));
   }
 
   Status makeOutputs() {

@@ -17,6 +17,7 @@
 
 #include "core/io/archive.h"
 #include "tests/support/mutate.h"
+#include "tests/support/temp_folder.h"
 
 extern char** environ;  // NOLINT
 
@@ -92,7 +93,7 @@ class BrokenFiles : public ::testing::Test {
     EXPECT_EQ(a.errors.find("error[" + a.reason() + "]"), a.errors.rfind("error[")) << "said once: " << a.errors;
   }
   std::string at(const std::string& name) const { return tmp_.path() + "/" + name; }
-  testing::TempFolder tmp_;
+  TempFolder tmp_;
 };
 
 Entries entriesOf(const std::string& path) {

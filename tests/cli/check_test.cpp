@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tests/support/shell.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
 namespace spscope {
@@ -16,7 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
-using testing::TempFolder;
 
 std::string data(const std::string& name) { return std::string(SPSCOPE_SOURCE_DIR) + "/tests/data/" + name; }
 

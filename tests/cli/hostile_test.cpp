@@ -13,6 +13,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
 namespace spscope {
@@ -42,7 +43,7 @@ class HostileTest : public ::testing::Test {
   std::string at(const std::string& name) const { return tmp_.path() + "/" + name; }
   Json json() const { return Json::parse(std::ifstream(at("out.json")), nullptr, false); }
   static std::string sample() { return SPSCOPE_SOURCE_DIR "/resources/samples/llama_gqa.pt2"; }
-  testing::TempFolder tmp_;
+  TempFolder tmp_;
 };
 
 TEST_F(HostileTest, NoOutputTakesThePlaceOfAnInputOrOfAnotherOutput) {

@@ -15,13 +15,13 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
 namespace spscope {
 namespace {
 
 using Json = nlohmann::json;
-using testing::TempFolder;
 
 std::string sample() { return std::string(SPSCOPE_SOURCE_DIR) + "/resources/samples/llama_gqa.pt2"; }
 

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 
+#include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
 namespace spscope {
@@ -41,7 +42,7 @@ class PageTest : public ::testing::Test {
     for (const char* part : {"What was asked", "Versions and machine", "libtorch 2.", "cores", "Exit code "}) EXPECT_THAT(html, HasSubstr(part)) << arguments;
     return html;
   }
-  testing::TempFolder tmp_;
+  TempFolder tmp_;
 };
 
 std::size_t times(const std::string& text, const std::string& what) {

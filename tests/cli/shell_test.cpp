@@ -12,6 +12,7 @@
 #include <sstream>
 #include <vector>
 
+#include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
 namespace spscope {
@@ -52,7 +53,7 @@ class ShellTest : public ::testing::Test {
   }
   static bool has(const std::string& program) { return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0; }
   Json help(const std::string& command) const { return Json::parse(script("\"$S\" help " + command + " --json - 2>/dev/null").out, nullptr, false); }
-  testing::TempFolder tmp_;
+  TempFolder tmp_;
 };
 
 TEST_F(ShellTest, EveryCommandHasAManualPage) {

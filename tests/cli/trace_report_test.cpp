@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
 namespace spscope {
@@ -57,7 +58,7 @@ class TraceReport : public ::testing::Test {
     return Json::parse(in, nullptr, false);
   }
   static std::string shared(const std::string& path) { return SPSCOPE_SOURCE_DIR "/../shared/traces/" + path; }
-  testing::TempFolder tmp_;
+  TempFolder tmp_;
   std::string text_;
 };
 

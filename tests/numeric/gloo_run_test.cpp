@@ -12,6 +12,7 @@
 #include "core/torch/compare.h"
 #include "core/torch/tensor_store.h"
 #include "tests/support/figures.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/zoo.h"
 
 namespace spscope::zoo {
@@ -19,11 +20,6 @@ namespace {
 
 class Gloo : public testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "spscope-gloo-XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   const std::string& model() const { return std::get<0>(GetParam()); }
   int ranks() const { return std::get<1>(GetParam()); }
 
@@ -50,7 +46,8 @@ class Gloo : public testing::TestWithParam<std::tuple<std::string, int>> {
     if (outcome->failure) ADD_FAILURE() << outcome->failure->error.format();
     return std::move(*outcome);
   }
-  std::string folder_;
+  const TempFolder temporary_;
+  const std::string& folder_ = temporary_.path();
 };
 
 TEST_P(Gloo, VerifyGivesTheReference) {

@@ -11,6 +11,7 @@
 #include "core/torch/compare.h"
 #include "core/torch/tensor_store.h"
 #include "tests/support/figures.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/zoo.h"
 
 namespace spscope::zoo {
@@ -21,12 +22,6 @@ using LabelOf = std::function<std::int64_t(std::int64_t row, std::int64_t at)>;
 
 class Labels : public testing::TestWithParam<int> {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "spscope-labels-XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   /// The model's own batch with other labels.
   Case withLabels(const std::string& model, const LabelOf& label) const {
     Case out = caseOf(model, GetParam());
@@ -36,7 +31,7 @@ class Labels : public testing::TestWithParam<int> {
     for (std::int64_t row = 0; row < entry.shape[0]; ++row)
       for (std::int64_t at = 0; at < entry.shape[1]; ++at) labels.push_back(label(row, at));
     EXPECT_TRUE(bag.add("labels", ir::DType::kI64, entry.shape, std::as_bytes(std::span(labels))));
-    out.inputs = {folder_ + "/batch.safetensors"};
+    out.inputs = {folder_.path("batch.safetensors")};
     EXPECT_TRUE(exec::saveBag(bag, out.inputs[0]));
     return out;
   }
@@ -57,7 +52,7 @@ class Labels : public testing::TestWithParam<int> {
     EXPECT_LE(far.loss, 1e-10);
     EXPECT_LE(far.gradient, 1e-8) << far.worst;
   }
-  std::string folder_;
+  const TempFolder folder_;
 };
 
 std::int64_t drawn(std::int64_t row, std::int64_t at) { return (row * 64 + at) * 37 % 96; }

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "core/torch/tensor_store.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/zoo.h"
 
 namespace spscope::zoo {
@@ -164,11 +165,6 @@ TEST_F(Long, WithTheTiledLossNoValueExceedsTwoGibibytes) {
 /// A model's batch with its documents set: positions begin again at each, and what else a test changes.
 class Batches {
  public:
-  Batches() : folder_(testing::TempDir() + "spscope-masks-XXXXXX") { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
-  ~Batches() { std::filesystem::remove_all(folder_); }
-  Batches(const Batches&) = delete;
-  Batches& operator=(const Batches&) = delete;
-
   /// `change(name, row, at, value)` gives the new element of an input of one number per token.
   template <typename F>
   Case withInputs(const std::string& model, int sp, std::int64_t seq, F&& change) {
@@ -184,7 +180,7 @@ class Batches {
           made.push_back(change(name, row, at, static_cast<std::int64_t>(old[static_cast<std::size_t>(row * shape[1] + at)])));
       EXPECT_TRUE(bag.add(name, ir::DType::kI64, {shape[0], seq}, std::as_bytes(std::span(made))));
     }
-    out.inputs = {folder_ + "/" + std::to_string(++files_) + ".safetensors"};
+    out.inputs = {folder_.path(std::to_string(++files_) + ".safetensors")};
     EXPECT_TRUE(exec::saveBag(bag, out.inputs[0]));
     if (seq != 64) out.seq = seq;
     return out;
@@ -206,7 +202,7 @@ class Batches {
   }
 
  private:
-  std::string folder_;
+  const TempFolder folder_;
   int files_ = 0;
 };
 

@@ -19,6 +19,7 @@
 #include "core/dist/run_directory.h"
 #include "core/dist/spawn.h"
 #include "tests/support/probe_run.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::dist {
 namespace {
@@ -136,9 +137,7 @@ TEST(Launch, ProgramThatIsNotThereIsRefused) {
 class LauncherProcess {
  public:
   LauncherProcess() {
-    directory_ = testing::TempDir() + "spscope-launcher-XXXXXX";
-    EXPECT_NE(mkdtemp(directory_.data()), nullptr);
-    auto child = spawn({SPSCOPE_RANK_PROBE, {"launch", "2", "ok", "--steps", "100000"}, {{"TMPDIR", directory_}}, log()});
+    auto child = spawn({SPSCOPE_RANK_PROBE, {"launch", "2", "ok", "--steps", "100000"}, {{"TMPDIR", folder_.path()}}, log()});
     EXPECT_TRUE(child);
     child_ = *child;
     for (int i = 0; i < 3000 && ranks_.size() < 2; ++i) {
@@ -150,11 +149,8 @@ class LauncherProcess {
     }
     EXPECT_EQ(ranks_.size(), 2u);
   }
-  ~LauncherProcess() {
-    close(child_.fd);
-    std::filesystem::remove_all(directory_);
-  }
-  std::string log() const { return directory_ + "/launcher.log"; }
+  ~LauncherProcess() { close(child_.fd); }
+  std::string log() const { return folder_.path("launcher.log"); }
   int pid() const { return child_.pid; }
   /// Seconds until neither launcher nor ranks are there; a large number after 20 s.
   double secondsUntilGone() {
@@ -171,7 +167,7 @@ class LauncherProcess {
   }
 
  private:
-  std::string directory_;
+  const TempFolder folder_;
   Child child_;
   std::vector<int> ranks_;
 };

@@ -12,6 +12,7 @@
 
 #include "core/dist/c10d/gloo.h"
 #include "core/dist/gpu_entry.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::dist {
 namespace {
@@ -25,15 +26,14 @@ TEST(Nccl, IsRefusedWithAReasonWhereNoDriverAnswers) {
 
 TEST(Nccl, EveryRankIsToldWhyItIsRefused) {
   if (cudaDevices()) GTEST_SKIP() << "a CUDA driver answers here";
-  std::string directory = testing::TempDir() + "spscope-nccl-XXXXXX";
-  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const TempFolder folder;
   std::vector<std::thread> ranks;
   for (int r = 0; r < 2; ++r)
     ranks.emplace_back([&, r] {
       Rendezvous at;
       at.rank = r;
       at.size = 2;
-      at.file = directory + "/store";
+      at.file = folder.path("store");
       auto gloo = connectGloo(at);
       ASSERT_TRUE(gloo) << gloo.error().format();
       const auto nccl = connectNccl(std::move(*gloo), {});
@@ -42,7 +42,6 @@ TEST(Nccl, EveryRankIsToldWhyItIsRefused) {
       EXPECT_THAT(nccl.error().message, testing::HasSubstr("rank 0: "));
     });
   for (std::thread& t : ranks) t.join();
-  std::filesystem::remove_all(directory);
 }
 
 TEST(Nccl, GpuLibraryIsCompleteAndOfThisVersion) {

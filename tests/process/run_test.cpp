@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/support/processes.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::dist {
 namespace {
@@ -22,15 +23,8 @@ const std::string kZoo = SPSCOPE_SOURCE_DIR "/../shared/zoo/";
 const std::string kSample = SPSCOPE_SOURCE_DIR "/resources/samples/llama_gqa.pt2";
 bool hasZoo() { return fs::exists(kZoo + "nanogpt.pt2"); }
 
-class RunCommand : public testing::Test {
+class RunCommand : public TempFolderTest {
  protected:
-  void SetUp() override {
-    save_ = testing::TempDir() + "spscope-save-XXXXXX";
-    ASSERT_NE(mkdtemp(save_.data()), nullptr);
-  }
-  void TearDown() override {
-    if (!save_.empty()) fs::remove_all(save_);
-  }
   static std::vector<std::string> arguments(const std::string& command, const char* sp, const char* steps,
                                             std::vector<std::string> more = {}) {
     std::vector<std::string> out{command, "--dtype", "float64", "--sp", sp, "--steps", steps};
@@ -47,7 +41,7 @@ class RunCommand : public testing::Test {
     EXPECT_EQ(run.wait(), 0) << run.text();
     return run.json()["losses"].get<std::vector<double>>();
   }
-  std::string save_;
+  const std::string& save_ = folder_;
 };
 
 TEST_F(RunCommand, TenStepsOnGlooRanksGiveTheUnshardedLosses) {

@@ -14,6 +14,7 @@
 #include "core/dist/run_directory.h"
 #include "core/dist/spawn.h"
 #include "tests/support/processes.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::dist {
 namespace {
@@ -38,26 +39,24 @@ std::vector<std::string> listenersOn(int port) {
 }
 
 TEST(Tcp, RanksOfAnExistingLaunchMeetAtMasterAddr) {
-  std::string directory = testing::TempDir() + "spscope-tcp-XXXXXX";
-  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const TempFolder folder;
   const int port = Listener().port;  // free again
   std::vector<Child> children;
   for (int r = 0; r < 3; ++r) {
     auto child = spawn({SPSCOPE_RANK_PROBE, {"ok", "--steps", "3"},
                         {{"RANK", std::to_string(r)}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", std::to_string(r)},
                          {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}},
-                        logFile(directory, r)});
+                        logFile(folder.path(), r)});
     ASSERT_TRUE(child) << child.error().format();
     children.push_back(*child);
   }
   for (int r = 0; r < 3; ++r) {
     int status = 0;
     waitpid(children[static_cast<std::size_t>(r)].pid, &status, 0);
-    EXPECT_EQ(status, 0) << join(lastLines(logFile(directory, r), 20), "\n");
-    EXPECT_THAT(lastLines(logFile(directory, r), 1), Contains(strf("rank %d done", r)));
+    EXPECT_EQ(status, 0) << join(lastLines(logFile(folder.path(), r), 20), "\n");
+    EXPECT_THAT(lastLines(logFile(folder.path(), r), 1), Contains(strf("rank %d done", r)));
     close(children[static_cast<std::size_t>(r)].fd);
   }
-  std::filesystem::remove_all(directory);
 }
 
 TEST(Tcp, StoreListensOnTheGivenAddressOnly) {

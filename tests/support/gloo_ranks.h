@@ -14,14 +14,14 @@
 
 #include "core/dist/async_collectives.h"
 #include "core/dist/c10d/gloo.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::dist {
 
 /// Runs `body(std::unique_ptr<Collectives>)` on P threads, each a rank; what each of them returns, or why it has no group.
 template <typename Body>
 std::vector<Status> withGroups(int ranks, const Rendezvous& base, Body body) {
-  std::string directory = ::testing::TempDir() + "spscope-gloo-XXXXXX";
-  EXPECT_NE(mkdtemp(directory.data()), nullptr);
+  const TempFolder folder;
   std::vector<Status> results(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
@@ -29,12 +29,11 @@ std::vector<Status> withGroups(int ranks, const Rendezvous& base, Body body) {
       Rendezvous at = base;
       at.rank = r;
       at.size = ranks;
-      if (at.host.empty()) at.file = directory + "/store";
+      if (at.host.empty()) at.file = folder.path("store");
       auto group = connectGloo(at);
       results[static_cast<std::size_t>(r)] = group ? body(std::move(*group)) : Status(group.error());
     });
   for (std::thread& t : threads) t.join();
-  std::filesystem::remove_all(directory);
   return results;
 }
 

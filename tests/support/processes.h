@@ -24,6 +24,7 @@
 #include "core/base/strings.h"
 #include "core/dist/run_directory.h"
 #include "core/dist/spawn.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::dist {
 
@@ -61,7 +62,6 @@ struct Listener {
 class Process {
  public:
   explicit Process(const std::string& program, std::vector<std::string> arguments, std::map<std::string, std::string> environment = {}) {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     environment.try_emplace("TMPDIR", folder());
     for (std::string& a : arguments)
       if (const auto at = a.find("{folder}"); at != std::string::npos) a.replace(at, 8, folder());
@@ -75,14 +75,12 @@ class Process {
       waitpid(child_.pid, nullptr, 0);
     }
     if (child_.fd >= 0) close(child_.fd);
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  const std::string& folder() const { return folder_; }
-  std::string log() const { return folder_ + "/command.log"; }
+  const std::string& folder() const { return folder_.path(); }
+  std::string log() const { return folder_.path("command.log"); }
   std::string text() const { return join(lastLines(log(), 80), "\n"); }
   int pid() const { return child_.pid; }
   /// Its exit code, or minus the signal that ended it.
@@ -114,7 +112,7 @@ class Process {
   }
 
  private:
-  std::string folder_ = testing::TempDir() + "spscope-process-XXXXXX";
+  const TempFolder folder_;
   Child child_;
   bool reaped_ = false;
 };

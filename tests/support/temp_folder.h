@@ -1,54 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test fixture with a folder of its own, gone when the test ends; and reading what was written into it.
+// A folder that goes with the object or with the test; what is written into it, and reading what lies there.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace spscope {
 
-class TempFolderTest : public ::testing::Test {
- protected:
-  TempFolderTest() : folder_(makeName()) {}
-  ~TempFolderTest() override { std::filesystem::remove_all(folder_); }
+class TempFolder {
+ public:
+  TempFolder() : path_(::testing::TempDir() + "spscope-test-XXXXXX") {
+    if (!::mkdtemp(path_.data())) ADD_FAILURE() << "no temporary folder can be made as " << path_;
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
 
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  std::vector<std::string> files() const {
-    std::vector<std::string> out;
-    for (const auto& e : std::filesystem::directory_iterator(folder_)) out.push_back(e.path().filename());
-    std::sort(out.begin(), out.end());
-    return out;
+  const std::string& path() const { return path_; }
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+  /// Writes a file; its path.
+  std::string file(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+    return path(name);
   }
   std::string contents(const std::string& name) const {
     std::ifstream in(path(name), std::ios::binary);
-    std::stringstream out;
-    out << in.rdbuf();
-    return out.str();
+    return {std::istreambuf_iterator<char>(in), {}};
   }
-  /// Of a gzip file.
-  std::string unpacked(const std::string& name) const {
-    std::string out;
-    char block[1 << 16];
-    const gzFile in = gzopen(path(name).c_str(), "rb");
-    for (int n = 0; in && (n = gzread(in, block, sizeof block)) > 0;) out.append(block, static_cast<std::size_t>(n));
-    gzclose(in);
+  /// Names of what lies in it, sorted.
+  std::vector<std::string> files() const {
+    std::vector<std::string> out;
+    for (const auto& e : std::filesystem::directory_iterator(path_)) out.push_back(e.path().filename());
+    std::sort(out.begin(), out.end());
     return out;
   }
-  const std::string folder_;
 
  private:
-  static std::string makeName() {
-    std::string name = ::testing::TempDir() + "spscope-test-XXXXXX";
-    return ::mkdtemp(name.data());
-  }
+  std::string path_;
+};
+
+/// A test with a folder of its own.
+class TempFolderTest : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return temporary_.path(name); }
+  std::vector<std::string> files() const { return temporary_.files(); }
+  std::string contents(const std::string& name) const { return temporary_.contents(name); }
+
+ private:
+  const TempFolder temporary_;
+
+ protected:
+  const std::string& folder_ = temporary_.path();
 };
 
 }  // namespace spscope

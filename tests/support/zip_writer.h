@@ -128,28 +128,4 @@ class ZipWriter {
   std::vector<Entry> entries_;
 };
 
-/// A folder of its own that goes with the object.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "spscope-test-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const std::string& path() const { return path_; }
-  std::string file(const std::string& name, const std::string& bytes) const {
-    const std::string full = path_ + "/" + name;
-    std::ofstream(full, std::ios::binary) << bytes;
-    return full;
-  }
-
- private:
-  std::string path_;
-};
-
 }  // namespace spscope::testing

@@ -12,6 +12,7 @@
 
 #include "core/torch/compare.h"
 #include "core/torch/tensor_store.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::zoo {
 namespace {
@@ -110,13 +111,8 @@ Result<Verified> verify(const Case& what) {
   verify.ranks = what.ranks;
   verify.settings.tile_loss = what.tile_bytes != 0;
   if (what.tile_bytes != 0) verify.settings.tile_bytes = what.tile_bytes;
-  std::string scratch = testing::TempDir() + "spscope-verify-XXXXXX";
-  if (!mkdtemp(scratch.data())) return makeError("file-unwritable", "no temporary folder");
-  struct Remove {
-    std::string path;
-    ~Remove() { std::filesystem::remove_all(path); }
-  } remove{scratch};
-  verify.grads_path = scratch + "/grads.safetensors";
+  const TempFolder scratch;
+  verify.grads_path = scratch.path("grads.safetensors");
   SP_ASSIGN(const auto model, session::open(verify.open, request));
   SP_ASSIGN(out.outcome, session::verify(*model, verify, request));
   SP_ASSIGN(out.gradients, exec::loadBag(verify.grads_path));

@@ -19,6 +19,7 @@
 #include "ui/qt/settings_bar.h"
 #include "ui/qt/stage_strip_view.h"
 #ifdef SPSCOPE_HAVE_TIMELINE
+#include "tests/support/temp_folder.h"
 #include "ui/imgui/timeline_widget.h"
 #endif
 
@@ -50,21 +51,18 @@ inline int children() { return static_cast<int>(rankProcesses().size()); }
 
 class WindowTest : public testing::Test {
  protected:
-  std::string folder = testing::TempDir() + "window-test-XXXXXX";
+  const TempFolder temporary;
+  const std::string& folder = temporary.path();
   std::unique_ptr<WindowModel> model;
   std::unique_ptr<MainWindow> window;
 #ifdef SPSCOPE_HAVE_TIMELINE
   TimelineWidget* timeline = nullptr;
 #endif
 
-  void SetUp() override {
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-    make(false);
-  }
+  void SetUp() override { make(false); }
   void TearDown() override {
     window.reset();
     model.reset();
-    std::filesystem::remove_all(folder);
   }
   void make(bool restore) {
     window.reset();

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "tests/support/processes.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope {
 namespace {
@@ -24,23 +25,18 @@ Environment bare(Environment more) {
 
 class Gui {
  public:
-  Gui() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
-  ~Gui() { std::filesystem::remove_all(folder_); }
-  const std::string& folder() const { return folder_; }
-  std::string file(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ + "/" + name) << text;
-    return folder_ + "/" + name;
-  }
+  const std::string& folder() const { return folder_.path(); }
+  std::string file(const std::string& name, const std::string& text) const { return folder_.file(name, text); }
   std::vector<std::string> scripted(const std::string& actions) const { return {"--actions", file("actions", actions), "--screenshot", picture()}; }
-  std::string picture() const { return folder_ + "/shot.png"; }
-  std::string home() const { return folder_ + "/home"; }
+  std::string picture() const { return folder_.path("shot.png"); }
+  std::string home() const { return folder_.path("home"); }
   bool drawn() const {
     std::error_code missing;
     return std::filesystem::file_size(picture(), missing) > 10'000 && !missing;
   }
 
  private:
-  std::string folder_ = testing::TempDir() + "spscope-gui-XXXXXX";
+  TempFolder folder_;
 };
 
 TEST(GuiProgram, WithoutADisplayItSaysWhatToDo) {

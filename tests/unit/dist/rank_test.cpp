@@ -14,6 +14,7 @@
 #include "core/dist/rank_reporter.h"
 #include "core/dist/rank_state.h"
 #include "core/dist/run_directory.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::dist {
 namespace {
@@ -103,19 +104,14 @@ TEST(RankReporter, RefusesToAttachOutsideALaunch) {
   EXPECT_EQ(reporter.error().code, "launch-env");
 }
 
-class RunDirectories : public testing::Test {
+class RunDirectories : public TempFolderTest {
  protected:
   void SetUp() override {
-    base_ = testing::TempDir() + "spscope-tmp-XXXXXX";
-    ASSERT_NE(mkdtemp(base_.data()), nullptr);
     if (const char* before = std::getenv("TMPDIR")) before_ = before;
-    setenv("TMPDIR", base_.c_str(), 1);
+    setenv("TMPDIR", folder_.c_str(), 1);
   }
-  void TearDown() override {
-    before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", before_.c_str(), 1);
-    std::filesystem::remove_all(base_);
-  }
-  std::string base_, before_;
+  void TearDown() override { before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", before_.c_str(), 1); }
+  std::string before_;
 };
 
 TEST_F(RunDirectories, ArePrivateAndDistinct) {
@@ -141,8 +137,8 @@ std::filesystem::path leftBehind(const std::string& base, const std::string& nam
 
 TEST_F(RunDirectories, TheNewestOnesThatWereLeftBehindAreKeptForAWeek) {
   std::vector<std::filesystem::path> young;
-  for (int i = 0; i < kKeptRuns + 3; ++i) young.push_back(leftBehind(base_, "young" + std::to_string(i), i + 1));
-  const auto old = leftBehind(base_, "old", 24 * 8), empty = leftBehind(base_, "empty", 1, nullptr);
+  for (int i = 0; i < kKeptRuns + 3; ++i) young.push_back(leftBehind(folder_, "young" + std::to_string(i), i + 1));
+  const auto old = leftBehind(folder_, "old", 24 * 8), empty = leftBehind(folder_, "empty", 1, nullptr);
   auto alive = RunDirectory::create();
   ASSERT_TRUE(alive);
   for (int i = 0; i < kKeptRuns + 3; ++i)
@@ -160,7 +156,7 @@ TEST_F(RunDirectories, TheNewestOnesThatWereLeftBehindAreKeptForAWeek) {
 }
 
 TEST_F(RunDirectories, SayWhyTheyCannotBeMade) {
-  setenv("TMPDIR", (base_ + "/missing").c_str(), 1);
+  setenv("TMPDIR", (folder_ + "/missing").c_str(), 1);
   const auto d = RunDirectory::create();
   ASSERT_FALSE(d);
   EXPECT_EQ(d.error().code, "run-directory");
@@ -168,7 +164,7 @@ TEST_F(RunDirectories, SayWhyTheyCannotBeMade) {
 }
 
 TEST_F(RunDirectories, LastLinesOfALog) {
-  const std::string path = base_ + "/log";
+  const std::string path = folder_ + "/log";
   EXPECT_TRUE(lastLines(path, 3).empty());
   std::ofstream(path) << "a\nb\nc\nd";
   EXPECT_THAT(lastLines(path, 2), ElementsAre("c", "d"));

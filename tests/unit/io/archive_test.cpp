@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "core/io/program.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
 namespace spscope::io {
 namespace {
 
-using testing::TempFolder;
 using testing::ZipWriter;
 
 std::string textOf(std::span<const std::byte> bytes) {

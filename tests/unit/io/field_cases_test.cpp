@@ -12,11 +12,11 @@
 #include "core/io/safetensors.h"
 #include "core/io/weights.h"
 #include "tests/support/program_text.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::io {
 namespace {
 
-using testing::TempFolder;
 using testing::ZipWriter;
 using namespace testing::program;
 

@@ -13,11 +13,11 @@
 #include "core/io/weight_index.h"
 #include "core/io/weights.h"
 #include "tests/support/program_text.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::io {
 namespace {
 
-using testing::TempFolder;
 using testing::ZipWriter;
 using namespace testing::program;
 

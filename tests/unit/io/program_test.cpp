@@ -10,11 +10,11 @@
 #include "core/io/node_metadata.h"
 #include "core/io/weights.h"
 #include "tests/support/program_text.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::io {
 namespace {
 
-using testing::TempFolder;
 using namespace testing::program;
 
 class ProgramTest : public ::testing::Test {

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
 namespace spscope::io {
 namespace {
 
-using testing::TempFolder;
 
 template <typename T>
 std::span<const std::byte> bytesOf(const std::vector<T>& v) {

@@ -9,6 +9,7 @@
 
 #include "core/io/inspect.h"
 #include "core/io/program.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
 namespace spscope::io {
@@ -244,7 +245,7 @@ TEST_F(Zoo, PrefixesOfAnArchiveAreNamedAsTruncated) {
   const std::string file = zoo() + "/nanogpt.pt2";
   std::ifstream in(file, std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(in), {}};
-  testing::TempFolder tmp;
+  TempFolder tmp;
   for (int percent = 5; percent < 100; percent += 5) {
     DiagnosticSink sink;
     const auto size = whole.size() * static_cast<std::size_t>(percent) / 100;

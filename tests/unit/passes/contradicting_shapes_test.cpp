@@ -6,6 +6,7 @@
 #include "core/io/program.h"
 #include "passes/sequence/plan_sequence.h"
 #include "tests/support/program_text.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::passes {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 using namespace testing::program;
 
 TEST(ContradictingShapes, OperandsWithoutDimensionsArePlannedAsReplicated) {
-  testing::TempFolder tmp;
+  TempFolder tmp;
   const std::pair<const char*, std::string> ops[] = {
       {"linear.default", arg("input", in("s")) + "," + arg("weight", in("p_w"))},
       {"linear.default", arg("input", in("x")) + "," + arg("weight", in("s"))},

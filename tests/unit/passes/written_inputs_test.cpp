@@ -6,6 +6,7 @@
 #include "core/io/program.h"
 #include "passes/training/functionalize.h"
 #include "tests/support/program_text.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::passes {
 namespace {
@@ -62,7 +63,7 @@ class Functionalizer {
   }
 
  private:
-  testing::TempFolder tmp_;
+  TempFolder tmp_;
   DiagnosticSink sink_;
 };
 

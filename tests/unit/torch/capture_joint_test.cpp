@@ -4,6 +4,10 @@
 
 #include <ATen/ATen.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "core/ir/sp_ops.h"
 #include "core/torch/capture.h"
 #include "tests/unit/torch/capture_support.h"
@@ -216,6 +220,31 @@ TEST(Capture, RefusalsNameTheOpAndTheSource) {
   const CancelToken cancel;
   cancel.cancel();
   EXPECT_EQ(captureJoint(perceptron().g, cancel).error().code, "cancelled");
+}
+
+TEST(Capture, ACancelAtAnyMomentIsNoFailureOfAnOp) {
+  Builder b;
+  auto x = b.parameter("w", {4});
+  for (int i = 0; i < 400; ++i) x = b.op("aten.sin.default", {{"self", use(x)}}, {4});
+  b.loss(b.op("aten.sum.default", {{"self", use(x)}}, {}));
+  int cancelled = 0;
+  for (int microseconds = 0; microseconds < 12'000; microseconds += 60) {
+    const CancelToken cancel;
+    std::atomic<bool> begun{false};
+    std::thread other([&] {
+      while (!begun) std::this_thread::yield();
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds);
+      while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+      cancel.cancel();
+    });
+    begun = true;
+    const auto joint = captureJoint(b.g, cancel);
+    other.join();
+    if (joint) continue;
+    ASSERT_EQ(joint.error().code, "cancelled") << joint.error().format();
+    ++cancelled;
+  }
+  EXPECT_GT(cancelled, 0);
 }
 
 TEST(Capture, UlyssesAttentionInBothDirections) {

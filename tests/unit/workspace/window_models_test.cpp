@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "tests/support/pump.h"
+#include "tests/support/temp_folder.h"
 #include "ui/model/actions.h"
 #include "ui/model/graph_export.h"
 #include "ui/model/session_file.h"
@@ -21,16 +22,6 @@ namespace spscope::ui {
 namespace {
 
 const std::string kModel = SPSCOPE_SOURCE_DIR "/tests/data/zoo/nanogpt.pt2";
-
-class TempFolder {
- public:
-  TempFolder() : path_(testing::TempDir() + "window-models-XXXXXX") { EXPECT_NE(::mkdtemp(path_.data()), nullptr); }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string read(const std::string& path) {
   std::ifstream in(path);
