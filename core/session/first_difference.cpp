@@ -5,11 +5,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numeric>
+#include <utility>
 
 #include "core/base/strings.h"
 #include "core/ir/pending.h"
 #include "core/session/value_map.h"
+#include "core/session/value_scale.h"
 #include "core/session/virtual_programs.h"
 #include "core/torch/value_compare.h"
 
@@ -29,14 +30,13 @@ const Graph& graphOf(const exec::VirtualRanks& ranks, int rank) { return ranks.p
 
 /// What the unsharded run left behind.
 struct Reference {
-  std::vector<double> scale;            ///< by value: what a difference is measured by
   std::map<ValueId, TensorBag> kept;    ///< the stretch under comparison
   exec::StepResult result;
 };
 
 class Comparer {
  public:
-  Comparer(const Sides& sides, const Request& request) : sides_(sides), request_(request), ref_(*sides.reference) {}
+  Comparer(const Sides& sides, const Request& request) : sides_(sides), request_(request), ref_(*sides.reference), scales_(ref_, sides.tolerance.floor) {}
 
   Result<ValueComparison> run() {
     SP_ASSIGN(exec::VirtualRanks reference, prepareRanks({sides_.reference}, sides_.state));
@@ -120,40 +120,25 @@ class Comparer {
   Status runReference(exec::VirtualRanks& ranks, std::size_t begin, std::size_t end) {
     request_.report("unsharded values", static_cast<std::int64_t>(begin), static_cast<std::int64_t>(wanted_.size()));
     reference_.kept.clear();
-    const bool first = reference_.scale.empty();
-    reference_.scale.resize(ref_.valueCount(), 0.0);
+    const bool first = !std::exchange(measured_, true);
     std::vector<bool> keep(ref_.valueCount(), false);
     for (std::size_t i = begin; i < end; ++i) keep[static_cast<std::size_t>(wanted_[i])] = true;
     SP_TRY(ranks.begin(sides_.inputs, options()));
-    if (first && sides_.values)
-      for (const ir::Input& input : ref_.inputs) SP_TRY(measure(ranks, input.value, nullptr));
+    if (first && sides_.values) SP_TRY(scales_.measureInputs(ranks));
     const std::int64_t last = end > begin ? position_[static_cast<std::size_t>(wanted_[end - 1])] : -1;
     while (!ranks.done()) {
       const std::size_t at = ranks.position(0);
       if (!first && static_cast<std::int64_t>(at) > last) return {};
       const Node& n = ranks.program(0).node(at);
       SP_TRY(ranks.stepNode());
+      if (first && sides_.values) SP_TRY(scales_.measure(ranks, n));
       for (const ValueId v : n.outputs) {
-        if (v == ir::kNone) continue;
-        if (first && sides_.values) SP_TRY(measure(ranks, v, &n));
-        if (!keep[static_cast<std::size_t>(v)]) continue;
+        if (v == ir::kNone || !keep[static_cast<std::size_t>(v)]) continue;
         if (auto value = ranks.value(0, v)) reference_.kept.emplace(v, std::move(*value));
       }
     }
     SP_ASSIGN(std::vector<exec::StepResult> results, ranks.finish());
     reference_.result = std::move(results.front());
-    return {};
-  }
-
-  /// A value that is nearly zero because large ones cancel has the rounding of those; so has what is only another shape of it.
-  Status measure(const exec::VirtualRanks& ranks, ValueId v, const Node* n) {
-    double& scale = reference_.scale[static_cast<std::size_t>(v)];
-    if (auto value = ranks.value(0, v); value && ir::isFloating(ref_.value(v).dtype)) {
-      SP_ASSIGN(scale, exec::normOfValue(*value));
-    }
-    const double share = ref_.value(v).storage != ir::kNone ? 1.0 : sides_.tolerance.floor;
-    if (n != nullptr)
-      ir::forEachUse(*n, [&](const ir::Use& use) { scale = std::max(scale, share * reference_.scale[static_cast<std::size_t>(use.value)]); });
     return {};
   }
 
@@ -198,60 +183,32 @@ class Comparer {
 
   Status compare(const Node& n, ValueId v, const Graph& graph, const Counterpart& c, const std::vector<TensorBag>& parts) {
     const TensorBag& whole = reference_.kept.at(c.reference);
-    const ir::Dims shape = whole.entry(0).shape;
-    std::vector<ir::Dims> shapes;
-    for (const TensorBag& part : parts) shapes.push_back(part.entry(0).shape);
-    std::vector<exec::Assembly> ways = exec::assembliesFor(shapes, shape, outers_);
-    if (c.how) {
-      if (!exec::fits(*c.how, shapes, shape)) return {};
-      ways = {*c.how};
-    }
-    std::optional<exec::ValueDifference> nearest;
-    exec::Assembly how;
-    for (const exec::Assembly& way : ways) {
-      SP_ASSIGN(exec::ValueDifference d, exec::compareValue(parts, whole, way));
-      if (nearest && !(d.error < nearest->error)) continue;
-      nearest = std::move(d);
-      how = way;
-    }
+    SP_ASSIGN(std::optional<Nearest> nearest, nearestTo(whole, parts, c.how, outers_));
     if (!nearest) return {};
     ++out_.compared;
+    const exec::ValueDifference& difference = nearest->difference;
     const bool is_float = ir::isFloating(graph.value(v).dtype);
-    const double scale = is_float ? std::max(nearest->norm, reference_.scale[static_cast<std::size_t>(c.reference)]) : nearest->norm;
+    const double scale = is_float ? std::max(difference.norm, scales_.of(c.reference)) : difference.norm;
     const double allowed = is_float ? sides_.tolerance.gradient * scale : 0.0;
-    if (nearest->error <= allowed) return {};
+    if (difference.error <= allowed) return {};
     FirstDifference d = describe(graph, n, v);
     d.reference_node = ref_.node(ref_.value(c.reference).producer).name;
-    d.placement = placementWords(how);
-    d.rel = scale > 0.0 ? nearest->error / scale : kInfinity;
-    d.max_abs = nearest->max_abs;
-    d.max_rel = nearest->max_rel;
-    d.shape = shape;
-    d.index = nearest->worst;
-    d.got = nearest->got;
-    d.wanted = nearest->wanted;
-    d.ranks = ranksOff(nearest->rank_error, allowed, static_cast<int>(parts.size()));
-    if (how.kind == ir::PlacementKind::kReplicated) {
+    d.placement = placementWords(nearest->how);
+    d.rel = scale > 0.0 ? difference.error / scale : kInfinity;
+    d.max_abs = difference.max_abs;
+    d.max_rel = difference.max_rel;
+    d.shape = whole.entry(0).shape;
+    d.index = difference.worst;
+    d.got = difference.got;
+    d.wanted = difference.wanted;
+    d.ranks = offRanks(difference.rank_error, allowed, static_cast<int>(parts.size()));
+    if (nearest->how.kind == ir::PlacementKind::kReplicated) {
       const exec::Assembly sum{ir::PlacementKind::kPartial};
       SP_ASSIGN(const exec::ValueDifference as_sum, exec::compareValue(parts, whole, sum));
       if (as_sum.error <= allowed) d.remark = kSumIsMissing;
     }
     offer(position_[static_cast<std::size_t>(c.reference)], std::move(d));
     return {};
-  }
-
-  static std::vector<int> ranksOff(const std::vector<double>& errors, double allowed, int ranks) {
-    std::vector<int> out;
-    if (errors.size() == static_cast<std::size_t>(ranks)) {
-      for (int r = 0; r < ranks; ++r)
-        if (!(errors[static_cast<std::size_t>(r)] <= allowed)) out.push_back(r);
-      // A shard's error may be spread so that no rank alone is over the bound.
-      if (out.empty()) out.push_back(static_cast<int>(std::max_element(errors.begin(), errors.end()) - errors.begin()));
-      return out;
-    }
-    out.resize(static_cast<std::size_t>(ranks));  // a sum: each of them may be
-    std::iota(out.begin(), out.end(), 0);
-    return out;
   }
 
   static FirstDifference describe(const Graph& graph, const Node& n, ValueId v) {
@@ -394,6 +351,8 @@ class Comparer {
   std::vector<ValueId> wanted_;
   std::vector<std::int64_t> position_;  ///< of a reference value's node in its program
   Reference reference_;
+  ValueScales scales_;     ///< of the reference
+  bool measured_ = false;
   ValueComparison out_;
   struct {
     std::int64_t position = 0;

@@ -59,24 +59,13 @@ Status compareWith(const Model& model, const NodeValuesRequest& what, const std:
   request.report("unsharded step");
   SP_ASSIGN(exec::VirtualRanks one, prepareRanks({reference}, state));
   SP_ASSIGN(const std::vector<exec::TensorBag> whole, runTo(one, twin.id, wanted.output_index, inputs, request, what.data.seed));
-  std::vector<ir::Dims> shapes;
-  for (const exec::TensorBag& part : parts) shapes.push_back(part.entry(0).shape);
-  const ir::Dims shape = whole.front().entry(0).shape;
-  std::vector<exec::Assembly> ways = exec::assembliesFor(shapes, shape, shardOuters(graph));
-  if (counterpart.how) ways = {*counterpart.how};
-  std::erase_if(ways, [&](const exec::Assembly& way) { return !exec::fits(way, shapes, shape); });
-  if (ways.empty()) {
+  SP_ASSIGN(std::optional<Nearest> nearest, nearestTo(whole.front(), parts, counterpart.how, shardOuters(graph)));
+  if (!nearest) {
     out.alone = "the ranks' parts do not make up the unsharded value: they lie in another shape";
     return {};
   }
-  bool first = true;
-  for (const exec::Assembly& way : ways) {
-    SP_ASSIGN(exec::ValueDifference d, exec::compareValue(parts, whole.front(), way));
-    if (!first && !(d.error < out.difference.error)) continue;
-    first = false;
-    out.difference = std::move(d);
-    out.how = way;
-  }
+  out.difference = std::move(nearest->difference);
+  out.how = std::move(nearest->how);
   SP_ASSIGN(out.unsharded, exec::summarize(whole.front()));
   out.within = out.difference.error <= exec::Tolerance::of(model.computing_dtype).gradient * out.difference.norm;
   return {};

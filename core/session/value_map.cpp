@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 
@@ -171,7 +172,7 @@ class Mapper {
         continue;
       }
       if (whole[i]) map_[i].how = exec::Assembly{ir::PlacementKind::kReplicated};
-      else if (!v.factors.empty() || v.placement.isPartial()) map_[i].how = assemblyOf(v);
+      else map_[i].how = assemblyOf(v);
     }
   }
 
@@ -197,12 +198,6 @@ class Mapper {
     }
   }
 
-  static exec::Assembly assemblyOf(const Value& v) {
-    exec::Assembly how{v.placement.kind};
-    if (v.placement.isSharded()) how.shard = ir::canonical(v.factors, v.placement);
-    return how;
-  }
-
   const Graph& g_;
   const Graph& ref_;
   std::vector<Counterpart> map_;
@@ -226,6 +221,61 @@ std::vector<std::int64_t> shardOuters(const Graph& sharded) {
   }
   outers.erase(0);
   return {outers.begin(), outers.end()};
+}
+
+std::optional<exec::Assembly> assemblyOf(const Value& v) {
+  if (v.factors.empty() && !v.placement.isPartial()) return {};
+  exec::Assembly how{v.placement.kind};
+  if (v.placement.isSharded()) how.shard = ir::canonical(v.factors, v.placement);
+  return how;
+}
+
+Result<std::optional<Nearest>> nearestTo(const exec::TensorBag& whole, const std::vector<exec::TensorBag>& parts, const std::optional<exec::Assembly>& how,
+                                         const std::vector<std::int64_t>& outers) {
+  const ir::Dims shape = whole.entry(0).shape;
+  std::vector<ir::Dims> shapes;
+  for (const exec::TensorBag& part : parts) shapes.push_back(part.entry(0).shape);
+  std::vector<exec::Assembly> ways = how ? std::vector{*how} : exec::assembliesFor(shapes, shape, outers);
+  std::optional<Nearest> nearest;
+  for (const exec::Assembly& way : ways) {
+    if (!exec::fits(way, shapes, shape)) continue;
+    SP_ASSIGN(exec::ValueDifference d, exec::compareValue(parts, whole, way));
+    if (nearest && !(d.error < nearest->difference.error)) continue;
+    nearest = Nearest{way, std::move(d)};
+  }
+  return nearest;
+}
+
+std::vector<int> offRanks(const std::vector<double>& errors, double allowed, int ranks) {
+  std::vector<int> out;
+  if (errors.size() == static_cast<std::size_t>(ranks)) {
+    for (int r = 0; r < ranks; ++r)
+      if (!(errors[static_cast<std::size_t>(r)] <= allowed)) out.push_back(r);
+    // A shard's error may be spread so that no rank alone is over the bound.
+    if (out.empty()) out.push_back(static_cast<int>(std::max_element(errors.begin(), errors.end()) - errors.begin()));
+    return out;
+  }
+  out.resize(static_cast<std::size_t>(ranks));  // a sum: each of them may be
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+bool isPlaced(const Value& v) { return !v.factors.empty() || v.shape.empty() || !v.placement.isReplicated(); }
+
+std::string placementSentence(const Value& v) {
+  if (!isPlaced(v)) return "not recorded: plan-sequence places the forward, this came with the backward";
+  if (v.placement.isReplicated()) return "replicated: equal on every rank";
+  if (v.placement.isPartial()) return "partial sum: the true value is the sum over the ranks";
+  std::string what = strf("sharded: dimension %d", v.placement.dim);
+  if (static_cast<std::size_t>(v.placement.dim) < v.factors.size()) {
+    const ir::FactorList& list = v.factors[static_cast<std::size_t>(v.placement.dim)];
+    if (static_cast<std::size_t>(v.placement.factor) < list.size()) {
+      const ir::Tag tag = list[static_cast<std::size_t>(v.placement.factor)].tag;
+      what += tag == ir::Tag::kSequence ? ", the sequence" : tag == ir::Tag::kBatch ? ", the batch" : ", not the sequence";
+      if (list.size() > 1) what += strf(" (factor %d of %zu)", v.placement.factor, list.size());
+    }
+  }
+  return what + ", blocks [" + join(v.placement.sizes, ", ") + "]";
 }
 
 std::string placementWords(const exec::Assembly& how) {

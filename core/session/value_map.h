@@ -27,6 +27,25 @@ std::vector<Counterpart> counterpartsOf(const ir::Graph& sharded, const ir::Grap
 /// before it merged into one.
 std::vector<std::int64_t> shardOuters(const ir::Graph& sharded);
 
+/// The ranks' parts against the whole value, put together in the way `how`; where the graph does not say, in the way that fits best.
+struct Nearest {
+  exec::Assembly how;
+  exec::ValueDifference difference;
+};
+/// Empty: they do not make up the value, they lie in another shape. `outers`: see shardOuters. Errors: those of compareValue.
+Result<std::optional<Nearest>> nearestTo(const exec::TensorBag& whole, const std::vector<exec::TensorBag>& parts, const std::optional<exec::Assembly>& how,
+                                         const std::vector<std::int64_t>& outers);
+
+/// Which ranks are off: `errors` are ValueDifference::rank_error, `allowed` what each may be off by. All of them for a sum. Never empty.
+std::vector<int> offRanks(const std::vector<double>& errors, double allowed, int ranks);
+
+/// How the graph says that the ranks' parts of a value go together; empty where it says nothing (gradients).
+std::optional<exec::Assembly> assemblyOf(const ir::Value& value);
+
+/// Whether the graph says where the value lives: the planner places the forward; what the backward is captured into has local shapes only.
+bool isPlaced(const ir::Value& value);
+/// "sharded: dimension 1, the sequence, blocks [32, 32]".
+std::string placementSentence(const ir::Value& value);
 /// "replicated", "partial sum", "sharded on dimension 1 in blocks of 32, 32".
 std::string placementWords(const exec::Assembly& how);
 

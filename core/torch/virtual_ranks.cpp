@@ -13,10 +13,12 @@
 #include "core/torch/rng_ops.h"
 #include "core/torch/tensor_bag_impl.h"
 #include "core/torch/threads.h"
+#include "core/torch/virtual_snapshot.h"
 
 namespace spscope::exec {
 
 using Step = Program::Impl::Step;
+using Started = StartedExchange;
 
 struct VirtualRanks::Impl {
   std::vector<std::unique_ptr<RankState>> states;
@@ -25,14 +27,6 @@ struct VirtualRanks::Impl {
   StepOptions options;
   std::int64_t sequence = 0;
   bool running = false;
-  /// A started collective of all ranks, by exchange. Nothing moves before the first rank waits for it: so a program that
-  /// touches a buffer too early is wrong here as it would be with real ranks.
-  struct Started {
-    std::vector<std::vector<Transfer>> parts;  ///< by part, then by rank
-    bool moved = false;
-    std::int64_t sequence = 0;
-    CollectiveSpan span;
-  };
   std::vector<Started> started;
   MemoryMeter spare;  ///< counts what belongs to no rank
 
@@ -386,6 +380,7 @@ bool VirtualRanks::done() const {
   return true;
 }
 std::size_t VirtualRanks::position(int rank) const { return impl_->position(rank); }
+bool VirtualRanks::meets(int rank) const { return impl_->meets(rank); }
 
 Status VirtualRanks::stepNode() {
   if (!impl_->running || done()) return makeError("program-invalid", "there is no node to run");
@@ -403,6 +398,36 @@ Status VirtualRanks::stepNode() {
   }
   if (!status) impl_->stop();
   return status;
+}
+
+Status VirtualRanks::stepNode(int rank) {
+  if (!impl_->running || impl_->ended(rank)) return makeError("program-invalid", strf("rank %d has no node to run", rank));
+  const c10::InferenceMode inference;
+  Status status = impl_->options.cancel.check();
+  if (status && !impl_->meets(rank)) {
+    status = impl_->runAlone(rank);
+  } else if (status) {
+    for (int r = 0; r < ranks(); ++r)
+      if (!impl_->meets(r)) return withRank(makeError("rank-waits", strf("a collective needs all ranks, and rank %d has not come to it", r)), rank, &impl_->step(rank));
+    status = impl_->checkMeeting();
+    if (status) status = impl_->meet();
+  }
+  if (!status) impl_->stop();
+  return status;
+}
+
+std::shared_ptr<const VirtualSnapshot> VirtualRanks::snapshot() const {
+  if (!impl_->running) return nullptr;
+  const c10::InferenceMode inference;
+  return takeSnapshot(impl_->states, impl_->positions, impl_->generators, impl_->started, impl_->sequence);
+}
+
+Status VirtualRanks::restore(const VirtualSnapshot& snapshot, const TensorBag& inputs, const StepOptions& options) {
+  if (snapshot.values.size() != impl_->states.size()) return makeError("program-invalid", "the snapshot is of other ranks");
+  SP_TRY(begin(inputs, options));
+  const c10::InferenceMode inference;
+  putBack(snapshot, impl_->states, impl_->positions, impl_->generators, impl_->started, impl_->sequence);
+  return {};
 }
 
 Result<TensorBag> VirtualRanks::value(int rank, ir::ValueId id) const {

@@ -17,6 +17,11 @@
 
 namespace spscope::exec {
 
+/// A step of all ranks as it stood at one moment: what is needed to go on from there again, any number of times.
+struct VirtualSnapshot;
+/// Bytes that it keeps alive besides weights and inputs, each storage once.
+std::int64_t bytesOf(const VirtualSnapshot& snapshot);
+
 class VirtualRanks {
  public:
   /// One program per rank, programs[r] prepared for rank r of programs.size(). Errors: rank-programs-differ where two
@@ -45,6 +50,14 @@ class VirtualRanks {
   std::size_t position(int rank) const;
   /// Runs the next node of every rank that does not wait for others, or the collective that all wait for.
   Status stepNode();
+  /// Whether the next node of the rank is a collective, which all ranks run together.
+  bool meets(int rank) const;
+  /// Runs the next node of one rank; a collective where every rank has come to it, else error "rank-waits" (the step goes on).
+  Status stepNode(int rank);
+  /// The step under way. It shares the values' memory: what the program would write into is copied. nullptr: none is under way.
+  std::shared_ptr<const VirtualSnapshot> snapshot() const;
+  /// Goes on from a snapshot of ranks with the same programs and state, made with the same inputs and options.
+  Status restore(const VirtualSnapshot& snapshot, const TensorBag& inputs, const StepOptions& options = {});
   /// A value as it is now on a rank, in a bag of one tensor named after the value; "value-not-live" before it is computed
   /// and after its last use (see ProgramOptions::keep_values).
   Result<TensorBag> value(int rank, ir::ValueId value) const;

@@ -127,6 +127,24 @@ class Server:
         self.close()
 
 
+def program(bench, name, *arguments):
+    """The objects that it prints, one a line."""
+    done = subprocess.run([str(bench.program(name)), *map(str, arguments)], capture_output=True, text=True, env=environment())
+    if done.returncode != 0:
+        raise RuntimeError(f"{name} ended with {done.returncode}: {done.stderr[-500:]}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def ratio(plain, with_it):
+    """Of two lists of times in pairs: of the medians, of the lower quartiles (a neighbour on the machine can only add), and the
+    median of the pairs' ratios with its standard error."""
+    pairs = [b / a for a, b in zip(plain, with_it)]
+    quartiles = statistics.quantiles(pairs, n=4)
+    error = 1.253 * (quartiles[2] - quartiles[0]) / 1.349 / len(pairs) ** 0.5
+    fast = [statistics.quantiles(times, n=4)[0] for times in (plain, with_it)]
+    return statistics.median(with_it) / statistics.median(plain), fast[1] / fast[0], quartiles[1], error
+
+
 class Bench:
     """One bench while it runs: where things are, and what it has found."""
 

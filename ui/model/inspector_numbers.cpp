@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inspector's section of numbers: what a node computes on each rank, as figures, a histogram and a corner of the tensor.
 #include <algorithm>
-#include <cmath>
 
+#include "core/base/bars.h"
 #include "core/base/strings.h"
 #include "core/session/value_map.h"
 #include "ui/model/inspector_sections.h"
@@ -11,16 +11,6 @@ namespace spscope::ui {
 namespace {
 
 constexpr const char* kTitle = "Numbers";
-
-/// Bars of eight heights, one for each bin; a bin that holds anything is seen.
-std::string barsOf(const std::vector<std::int64_t>& histogram) {
-  static const char* const kBars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  const std::int64_t top = histogram.empty() ? 0 : *std::max_element(histogram.begin(), histogram.end());
-  std::string out;
-  for (const std::int64_t n : histogram)
-    out += kBars[n == 0 ? 0 : std::clamp<int>(static_cast<int>(std::ceil(8.0 * static_cast<double>(n) / static_cast<double>(top))), 1, 8)];
-  return out;
-}
 
 std::string figuresOf(const exec::ValueSummary& s) {
   std::string out = strf("min %.6g · mean %.6g · max %.6g", s.min, s.mean, s.max);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/strings.h"
+#include "core/session/value_map.h"
 #include "passes/memory/op_cost.h"
 #include "passes/memory/saving_rules.h"
 #include "ui/model/graph/module_tree.h"
@@ -26,26 +27,6 @@ Selection valueSelection(const ir::Value& value) {
   s.node = value.producer;
   s.value = value.id;
   return s;
-}
-
-/// The planner places the forward; what the backward is captured into has local shapes only.
-bool placed(const ir::Value& v) { return !v.factors.empty() || v.shape.empty() || !v.placement.isReplicated(); }
-
-/// "sharded: dimension 1, the sequence, blocks [32, 32]".
-std::string placementText(const ir::Value& v) {
-  if (!placed(v)) return "not recorded: plan-sequence places the forward, this came with the backward";
-  if (v.placement.isReplicated()) return "replicated: equal on every rank";
-  if (v.placement.isPartial()) return "partial sum: the true value is the sum over the ranks";
-  std::string what = strf("sharded: dimension %d", v.placement.dim);
-  if (static_cast<std::size_t>(v.placement.dim) < v.factors.size()) {
-    const ir::FactorList& list = v.factors[static_cast<std::size_t>(v.placement.dim)];
-    if (static_cast<std::size_t>(v.placement.factor) < list.size()) {
-      const ir::Tag tag = list[static_cast<std::size_t>(v.placement.factor)].tag;
-      what += tag == ir::Tag::kSequence ? ", the sequence" : tag == ir::Tag::kBatch ? ", the batch" : ", not the sequence";
-      if (list.size() > 1) what += strf(" (factor %d of %zu)", v.placement.factor, list.size());
-    }
-  }
-  return what + ", blocks " + dimsText(v.placement.sizes);
 }
 
 /// Local shapes: one row where ranks agree.
@@ -142,11 +123,11 @@ InspectorSection placementSection(const InspectorScope& scope, const ir::Node& n
     return out;
   }
   for (const ir::ValueId id : node.outputs)
-    if (id != ir::kNone) out.rows.push_back({node.outputs.size() > 1 ? strf("result %d", scope.graph->value(id).output_index) : "result", placementText(scope.graph->value(id)), false, {}});
+    if (id != ir::kNone) out.rows.push_back({node.outputs.size() > 1 ? strf("result %d", scope.graph->value(id).output_index) : "result", session::placementSentence(scope.graph->value(id)), false, {}});
   std::vector<std::string> operands;
   ir::forEachUse(node, [&](const ir::Use& use) {
     const ir::Value& v = scope.graph->value(use.value);
-    operands.push_back("%" + v.name + (!placed(v) ? " not recorded" : v.placement.isReplicated() ? " replicated" : v.placement.isPartial() ? " partial" : strf(" sharded on %d", v.placement.dim)));
+    operands.push_back("%" + v.name + (!session::isPlaced(v) ? " not recorded" : v.placement.isReplicated() ? " replicated" : v.placement.isPartial() ? " partial" : strf(" sharded on %d", v.placement.dim)));
   });
   // Rules are one per op, and what they see are the placements of the operands.
   if (!operands.empty()) {
@@ -284,7 +265,7 @@ InspectorSection inputSection(const InspectorScope& scope, const ir::Value& valu
   out.rows.push_back({"global", dimsText(value.shape) + " " + std::string(ir::longName(value.dtype)), true, {}});
   addLocalShapes(scope, value, out.rows);
   out.rows.push_back({"bytes", formatBytes(value.localBytes()) + " on one rank", false, {}});
-  if (scope.graph->form != ir::Form::kGlobal) out.rows.push_back({"placement", placementText(value), false, {}});
+  if (scope.graph->form != ir::Form::kGlobal) out.rows.push_back({"placement", session::placementSentence(value), false, {}});
   return out;
 }
 

@@ -1,37 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `run --profile` costs: of one run, every second step is recorded, the others are not; and one event by itself."""
 
-import json
 import pathlib
 import statistics
-import subprocess
 import tempfile
 
-from harness import environment
+from harness import program, ratio
 
 SUMMARY = "what recording costs a step, and an event"
 PAIRS = 300
 EVENTS = 1_000_000
 MODEL, RANKS, SEQUENCE = "llama_gqa.pt2", 2, 1024
 STEP_LIMIT, EVENT_LIMIT = 1.02, 300  # of the step without; ns
-
-
-def program(bench, name, *arguments):
-    """The objects that it prints, one a line."""
-    done = subprocess.run([str(bench.program(name)), *map(str, arguments)], capture_output=True, text=True, env=environment())
-    if done.returncode != 0:
-        raise RuntimeError(f"{name} ended with {done.returncode}: {done.stderr[-500:]}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def ratio(plain, recorded):
-    """Recorded against plain: of the medians, of the lower quartiles (a neighbour on the machine can only add), and the
-    median of the pairs' ratios with its standard error."""
-    pairs = [b / a for a, b in zip(plain, recorded)]
-    quartiles = statistics.quantiles(pairs, n=4)
-    error = 1.253 * (quartiles[2] - quartiles[0]) / 1.349 / len(pairs) ** 0.5
-    fast = [statistics.quantiles(times, n=4)[0] for times in (plain, recorded)]
-    return statistics.median(recorded) / statistics.median(plain), fast[1] / fast[0], quartiles[1], error
 
 
 def run(bench):
