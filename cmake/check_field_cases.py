@@ -4,7 +4,7 @@
 
 Each id is the beginning of a test's name (PT-04: PT_04_..., several as PT_04_PT_06_...) in one of the files that its rows name, or a row says why it
 "cannot occur". The files exist, and whatever file has a test of that name is named. Where the collection of field cases lies beside the repository (../shared/field-cases.md), all of its
-sections D to G and I have rows.
+sections A to G and I have rows.
 """
 import re
 import sys
@@ -55,13 +55,13 @@ def problems(text, found, exists):
 
 
 def missing(collection, text):
-    """Ids of the sections D to G and I of the collection that have no row."""
+    """Ids of the sections A to G and I of the collection that have no row."""
     listed = {i for ids, _ in rowsOf(text) for i in ids}
     section = ""
     for line in collection.splitlines():
         if line.startswith("## "):
             section = line[3:4]
-        elif line.startswith("| ") and section in "DEFGI" and (i := ID.match(line[2:])):
+        elif line.startswith("| ") and section in "ABCDEFGI" and (i := ID.match(line[2:])):
             if "-".join(i.groups()) not in listed:
                 yield f"{'-'.join(i.groups())}: no row"
 

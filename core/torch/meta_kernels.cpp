@@ -5,6 +5,7 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorIterator.h>
+#include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/ReduceOpsUtils.h>
@@ -100,6 +101,17 @@ Tensor fullReduction(const Tensor& self) { return at::empty({}, self.options());
 
 Tensor histogram(const Tensor& self, std::int64_t bins, const at::Scalar&, const at::Scalar&) {
   return at::empty({bins}, self.options());
+}
+
+std::tuple<Tensor, Tensor> logSigmoid(const Tensor& self) { return {contiguousLike(self), contiguousLike(self)}; }
+Tensor logSigmoidBackward(const Tensor& grad, const Tensor&, const Tensor&) { return at::empty_like(grad); }
+
+/// Logits [N, C, H, W], labels [N, H, W]: a cross entropy whose classes are not the last dimension.
+std::tuple<Tensor, Tensor> nllLoss2d(const Tensor& self, const Tensor& target, const OptTensor&, std::int64_t reduction, c10::SymInt) {
+  return {reduction == at::Reduction::None ? at::empty(target.sizes(), self.options()) : at::empty({}, self.options()), at::empty({}, self.options())};
+}
+Tensor nllLoss2dBackward(const Tensor&, const Tensor& self, const Tensor&, const OptTensor&, std::int64_t, c10::SymInt, const Tensor&) {
+  return at::empty_like(self);
 }
 
 Tensor polar(const Tensor& abs, const Tensor& angle) {
@@ -364,6 +376,10 @@ void registerMetaKernels() {
     add(*l, "min", &fullReduction);
     add(*l, "histc", &histogram);
     add(*l, "polar", &polar);
+    add(*l, "log_sigmoid_forward", &logSigmoid);
+    add(*l, "log_sigmoid_backward", &logSigmoidBackward);
+    add(*l, "nll_loss2d_forward", &nllLoss2d);
+    add(*l, "nll_loss2d_backward", &nllLoss2dBackward);
     add(*l, "native_layer_norm", &layerNorm);
     add(*l, "native_layer_norm_backward", &layerNormBackward);
     add(*l, "_fused_rms_norm_backward", &rmsNormBackward);

@@ -144,7 +144,11 @@ void addElementwiseRules(RuleTable& t) {
         "clamp_min", "clamp_max", "abs", "sign", "floor", "ceil", "round", "trunc", "floor_divide", "remainder", "fmod",
         "to", "_to_copy", "alias", "clone", "contiguous", "detach", "reciprocal", "maximum", "minimum", "square",
         "addcmul", "addcdiv", "lerp", "isin", "isnan", "isinf", "nan_to_num", "float", "double", "half", "bfloat16", "int", "long", "bool",
-        "fill", "threshold", "log_sigmoid", "logit", "cosh", "sinh", "atan2"})
+        "fill", "threshold", "log_sigmoid", "logit", "cosh", "sinh", "atan2", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
+        "celu", "selu", "relu6", "hardsigmoid", "hardshrink", "softshrink", "exp2", "log10", "frac", "erfc", "lgamma", "digamma",
+        "absolute", "negative", "multiply", "divide", "subtract", "greater", "greater_equal", "less", "less_equal", "not_equal", "clip",
+        "fmax", "fmin", "hypot", "logaddexp", "logaddexp2", "xlogy", "isfinite", "signbit", "sgn", "copysign", "float_power", "heaviside",
+        "bitwise_left_shift", "bitwise_right_shift", "positive", "deg2rad", "rad2deg", "sinc"})
     t[name] = elementwise;
   t["type_as"] = typeAs;
   t["dropout"] = t["native_dropout"] = dropout;

@@ -136,7 +136,7 @@ TEST_F(CheckTest, ABudgetThatIsWrongIsNamedWithItsPlace) {
   }
 }
 
-TEST_F(CheckTest, WhatCannotBeShardedIsRefused) {
+TEST_F(CheckTest, SP_60_what_cannot_be_sharded_is_refused) {
   EXPECT_EQ(check("zoo/vit.pt2", "[limits]\ngathers = 0\n").code, 3);
   EXPECT_EQ(check("zoo/vit.pt2", "[limits]\ngathers = 0\n", "--allow-replicated").code, 0);
 }

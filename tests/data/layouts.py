@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/data/layouts: small models with ops along the sequence and with layouts that the model collection lacks.
 
-    python tests/data/layouts.py            (torch 2.15 with Python; see cmake/torch-requirements-full.txt)
+    python tests/data/layouts.py [NAME...]  (torch 2.15 with Python; see cmake/torch-requirements-full.txt)
 
 Beside each NAME.pt2: its batch (NAME.inputs.safetensors) and what PyTorch computes on it in float64 (NAME.ref.json, as in
 tests/data/README.md)."""
 import json
 import os
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -89,6 +90,12 @@ def shift(x):  # of half the channels, by one token: RWKV
     return torch.cat([torch.roll(x[..., :8], 1, 1), x[..., 8:]], -1)
 
 
+def pointwise(x):
+    y = torch.multiply(torch.atan(x), F.hardsigmoid(x)) + torch.negative(torch.asinh(x)) + F.celu(x) + torch.exp2(x * 0.1)
+    y = torch.subtract(y, torch.logaddexp(x, x * 2)) + torch.hypot(x, y + 3) + torch.float_power(y.abs() + 1, 0.5).to(x.dtype)
+    return torch.where(torch.less(y, 1.5), y, F.softshrink(x)) + torch.fmin(x, y).clip(-1, 1)
+
+
 MODELS = {
     "causal_conv": (lambda: Model(CausalConv(16, 4, 16)), 2, 24),
     "causal_conv_full": (lambda: Model(CausalConv(16, 3, 1, bias=False)), 2, 24),
@@ -104,6 +111,7 @@ MODELS = {
     "all_equal": (lambda: Model(Of(torch.tanh), dim=8, heads=8, vocab=8), 8, 8),
     "short": (lambda: Model(Of(torch.tanh)), 3, 3),
     "odd": (lambda: Model(Of(torch.tanh), dim=15, heads=5), 1, 31),
+    "pointwise": (lambda: Model(Of(pointwise)), 2, 24),
 }
 
 
@@ -115,28 +123,33 @@ def figures(g):
             "dot_sin": (g * torch.sin(torch.arange(1, n + 1, dtype=torch.float64))).sum().item(), "idx": idx, "val": [g[i].item() for i in idx]}
 
 
-def main():
-    os.makedirs(OUT, exist_ok=True)
-    manifest = {"how": "tests/data/layouts.py", "models": []}
-    for number, (name, (make, batch, seq)) in enumerate(MODELS.items()):
+def write(folder, models, how, extra=lambda name, batch, seq, model: {}):
+    os.makedirs(folder, exist_ok=True)
+    manifest = {"how": how, "models": []}
+    for number, (name, (make, batch, seq)) in enumerate(models.items()):
+        manifest["models"].append({"name": name, "batch": batch, "seq": seq})
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         torch.manual_seed(number)
         model = make()
         vocab = model.head.out_features
         ids = torch.randint(0, vocab, (batch, seq))
         labels = torch.randint(0, vocab, (batch, seq))
         labels[:, 0] = -100
-        torch.export.save(torch.export.export(model, (), {"input_ids": ids, "labels": labels}, strict=False), f"{OUT}/{name}.pt2")
-        save_file({"input_ids": ids, "labels": labels}, f"{OUT}/{name}.inputs.safetensors")
+        batch_of = {"input_ids": ids, "labels": labels, **extra(name, batch, seq, model)}
+        torch.export.save(torch.export.export(model, (), batch_of, strict=False), f"{folder}/{name}.pt2")
+        save_file(batch_of, f"{folder}/{name}.inputs.safetensors")
         model.double()
-        loss = model(ids, labels)
+        loss = model(**{n: t.double() if t.is_floating_point() else t for n, t in batch_of.items()})
+        loss = loss[0] if isinstance(loss, tuple) else loss
         loss.backward()
         ref = {"name": name, "loss_f64": loss.item(),
-               "grads": {n: {"shape": list(p.shape), "f64": figures(p.grad)} for n, p in model.named_parameters()}}
-        with open(f"{OUT}/{name}.ref.json", "w") as f:
+               "grads": {n: {"shape": list(p.shape), "f64": figures(p.grad)} for n, p in model.named_parameters() if p.grad is not None}}
+        with open(f"{folder}/{name}.ref.json", "w") as f:
             json.dump(ref, f)
-        manifest["models"].append({"name": name, "batch": batch, "seq": seq})
-    with open(f"{OUT}/manifest.json", "w") as f:
+    with open(f"{folder}/manifest.json", "w") as f:
         json.dump(manifest, f, indent=1)
 
 
-main()
+if __name__ == "__main__":
+    write(OUT, MODELS, "tests/data/layouts.py")

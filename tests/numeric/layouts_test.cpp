@@ -27,7 +27,7 @@ const std::map<std::string, std::size_t> kGathers{{"causal_conv_inside", 1}, {"c
 
 class Layouts : public testing::TestWithParam<std::tuple<std::string, int>> {};
 
-TEST_P(Layouts, SP_58_what_crosses_the_sequence_and_odd_shapes_give_the_reference) {
+TEST_P(Layouts, SP_28_SP_58_what_crosses_the_sequence_and_odd_shapes_give_the_reference) {
   const auto& [name, ranks] = GetParam();
   Case what;
   what.path = layoutsFolder() + name + ".pt2";

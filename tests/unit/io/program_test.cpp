@@ -55,7 +55,7 @@ TEST_F(ProgramTest, NumbersOnSizesAreComputedAway) {
   EXPECT_EQ(model->file_seq, 8);
 }
 
-TEST_F(ProgramTest, SizesThatDependOnDataAreRefusedWithTheirNode) {
+TEST_F(ProgramTest, SP_42_sizes_that_depend_on_data_are_refused_with_their_node) {
   Program p;
   p.sym_ints = R"j("u": {"as_expr": {"expr_str": "Symbol('u0', integer=True)", "hint": null}})j";
   p.add(node("torch.ops.aten.item.default", arg("self", in("x")), R"({"as_sym_int": {"as_name": "u"}})", "item"));

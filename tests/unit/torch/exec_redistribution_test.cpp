@@ -105,7 +105,8 @@ class Redistributes : public ::testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(Redistributes, BetweenThreads) {
+// Each element is its own index: it lands where the index says, and the exchange back puts it where it was.
+TEST_P(Redistributes, SP_21_between_threads_every_element_lands_where_its_index_says) {
   ThreadGroup group(ranks());
   std::vector<std::vector<double>> got(static_cast<std::size_t>(ranks()));
   std::vector<std::string> failures(static_cast<std::size_t>(ranks()));
