@@ -76,35 +76,6 @@ void claim(ir::Graph& graph, std::string_view pass) {
   }
 }
 
-Status checkPlan(const ir::Graph& graph, const PassContext& context) {
-  ir::Graph tagged = graph;
-  tagBatch(tagged, context.settings);
-  const std::int64_t dp = context.settings.dp;
-  bool found = false;
-  for (const ir::Input& input : tagged.inputs) {
-    const ir::Value& v = tagged.value(input.value);
-    if (input.kind != ir::InputKind::kUser) continue;
-    for (std::size_t d = 0; d < v.factors.size(); ++d) {
-      if (!ir::hasTag(v.factors[d], Tag::kSequence)) continue;
-      found = true;
-      const std::int64_t rows = v.shape[d];
-      if (rows % dp == 0) continue;
-      std::vector<std::int64_t> legal;
-      for (std::int64_t n = 1; n <= rows; ++n)
-        if (rows % n == 0) legal.push_back(n);
-      Error e = makeError("setting-dp", strf("--dp %lld: the batch of %lld rows (input %s, dim %zu) cannot be shared out evenly", static_cast<long long>(dp),
-                                             static_cast<long long>(rows), input.name.c_str(), d));
-      e.node = "%" + v.name;
-      e.legal = "--dp " + join(legal, ", ") + strf("; or --batch %lld", static_cast<long long>((rows / dp + 1) * dp));
-      return e;
-    }
-  }
-  if (found) return {};
-  Error e = makeError("setting-dp", strf("--dp %lld: no input has a batch of more than one row", static_cast<long long>(dp)));
-  e.legal = strf("--dp 1; or --batch %lld", static_cast<long long>(dp));
-  return e;
-}
-
 Result<bool> runPlan(ir::Graph& graph, const PassContext& context) {
   const Settings settings = asSequence(context.settings);
   std::map<std::string, std::int64_t> statistics;
@@ -145,6 +116,40 @@ Result<bool> runShard(ir::Graph& graph, const PassContext& context) {
 
 }  // namespace
 
+Status checkBatch(const ir::Graph& graph, const Settings& settings) {
+  if (settings.dp == 1) return {};
+  ir::Graph tagged;  // of the inputs alone
+  for (ir::Input input : graph.inputs) {
+    input.value = tagged.adoptValue(graph.value(input.value));
+    tagged.inputs.push_back(std::move(input));
+  }
+  tagBatch(tagged, settings);
+  const std::int64_t dp = settings.dp;
+  bool found = false;
+  for (const ir::Input& input : tagged.inputs) {
+    const ir::Value& v = tagged.value(input.value);
+    if (input.kind != ir::InputKind::kUser) continue;
+    for (std::size_t d = 0; d < v.factors.size(); ++d) {
+      if (!ir::hasTag(v.factors[d], Tag::kSequence)) continue;
+      found = true;
+      const std::int64_t rows = v.shape[d];
+      if (rows % dp == 0) continue;
+      std::vector<std::int64_t> legal;
+      for (std::int64_t n = 1; n <= rows; ++n)
+        if (rows % n == 0) legal.push_back(n);
+      Error e = makeError("setting-dp", strf("--dp %lld: the batch of %lld rows (input %s, dim %zu) cannot be shared out evenly", static_cast<long long>(dp),
+                                             static_cast<long long>(rows), input.name.c_str(), d));
+      e.node = "%" + v.name;
+      e.legal = "--dp " + join(legal, ", ") + strf("; or --batch %lld", static_cast<long long>((rows / dp + 1) * dp));
+      return e;
+    }
+  }
+  if (found) return {};
+  Error e = makeError("setting-dp", strf("--dp %lld: no input has a batch of more than one row", static_cast<long long>(dp)));
+  e.legal = strf("--dp 1; or --batch %lld", static_cast<long long>(dp));
+  return e;
+}
+
 Pass planBatchPass() {
   return {{"plan-batch",
            "Find by data flow where each value lives on the data axis",
@@ -155,7 +160,7 @@ Pass planBatchPass() {
             {"all_to_all", "exchanges between the batch and another factor"}},
            ir::Form::kGlobal,
            ir::Form::kPlanned},
-          checkPlan,
+          [](const ir::Graph& graph, const PassContext& context) { return checkBatch(graph, context.settings); },
           runPlan};
 }
 

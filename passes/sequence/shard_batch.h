@@ -19,6 +19,9 @@
 
 namespace spscope::passes {
 
+/// Whether Settings::dp replicas can share the graph's batch; any number of them where dp is 1. Errors: setting-dp.
+Status checkBatch(const ir::Graph& graph, const Settings& settings);
+
 /// Only where Settings::dp > 1: between functionalize and plan-sequence.
 Pass planBatchPass();
 /// For the replica of PassContext::rank.

@@ -98,8 +98,8 @@ class WindowTest : public testing::Test {
     return testing::AssertionFailure() << "waited in vain";
   }
   bool idle() { return !workspace().jobs().busy(); }
-  void openModel() {
-    window->openFiles({kModel});
+  void openModel(const std::string& path = kModel) {
+    window->openFiles({path});
     ASSERT_TRUE(waitFor([&] { return idle() && model->graph.scene() != nullptr; }));
   }
   void clickBox(std::int32_t box, bool twice = false) {

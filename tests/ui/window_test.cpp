@@ -14,6 +14,7 @@
 #include <QDropEvent>
 #include <QScrollBar>
 #include <QTabBar>
+#include <QTableWidget>
 #include <QTextBrowser>
 #include <QWheelEvent>
 
@@ -23,8 +24,10 @@
 #include "tests/ui/window_fixture.h"
 #include "ui/qt/log_panel.h"
 #include "ui/qt/panels/inspector_panel.h"
+#include "ui/qt/panels/run_panel.h"
 #include "ui/qt/qt_theme.h"
 #include "ui/qt/search_popup.h"
+#include "ui/qt/settings_popup.h"
 
 namespace spscope::ui {
 namespace {
@@ -186,6 +189,117 @@ TEST_F(WindowTest, SettingsAreChangedByTypingAndIllegalOnesAreRefusedWithTheReas
   EXPECT_TRUE(sp->toolTip().contains(QStringLiteral("many")));
 }
 
+/// Behind More: chosen there they are compiled, run and proved with, and come back with the session.
+TEST_F(WindowTest, FurtherSettingsAreUsedAndRemembered) {
+  openModel();
+  QPushButton& more = window->settingsBar().moreButton();
+  SettingsPopup& popup = window->furtherSettingsPopup();
+  QTest::mouseClick(&more, Qt::LeftButton);
+  ASSERT_TRUE(popup.isVisible());
+  EXPECT_TRUE(window->rect().contains(popup.geometry()));
+  const auto choose = [&](const char* setting, const char* value) {
+    SettingBox* box = popup.boxOf(setting);
+    ASSERT_NE(box, nullptr) << setting;
+    box->setFocus();
+    ASSERT_GE(box->findText(QLatin1String(value)), 0) << setting;
+    if (box->isEditable()) {
+      box->lineEdit()->selectAll();
+      QTest::keyClicks(box->lineEdit(), QLatin1String(value));
+      QTest::keyClick(box->lineEdit(), Qt::Key_Return);
+    } else {
+      for (int i = 0; i < box->count() && box->currentText() != QLatin1String(value); ++i) QTest::keyClick(box, Qt::Key_Down);
+    }
+  };
+  choose("zero", "1");
+  choose("accumulate", "2");
+  choose("tile-loss", "on");
+  EXPECT_EQ(workspace().settings().compile.zero, 1);
+  EXPECT_EQ(workspace().settings().compile.accumulate, 2);
+  EXPECT_TRUE(workspace().settings().compile.tile_loss);
+  EXPECT_EQ(more.text(), QStringLiteral("More (3)")) << "what is set is not hidden";
+  EXPECT_TRUE(more.toolTip().contains(QStringLiteral("ZeRO 1")));
+  // What is none is refused where it was typed.
+  SettingBox* accumulate = popup.boxOf("accumulate");
+  accumulate->lineEdit()->selectAll();
+  QTest::keyClicks(accumulate->lineEdit(), QStringLiteral("0"));
+  QTest::keyClick(accumulate->lineEdit(), Qt::Key_Return);
+  EXPECT_EQ(workspace().settings().compile.accumulate, 2);
+  EXPECT_TRUE(accumulate->refusal().contains(QStringLiteral("cannot be 0")));
+  QTest::keyClick(accumulate->lineEdit(), Qt::Key_Escape);
+  EXPECT_FALSE(popup.isVisible());
+  window->actionNamed(QStringLiteral("compile"))->trigger();
+  ASSERT_TRUE(waitFor([&] { return idle() && workspace().compiled(); }));
+  const auto changed = [&](const std::string& name) {
+    for (const Workspace::Stage& s : workspace().stages())
+      if (s.name == name) return s.record != nullptr ? s.record->changed_nodes : 0;
+    return std::int64_t{0};
+  };
+  EXPECT_GT(changed("shard-optimizer"), 0) << "ZeRO";
+  EXPECT_GT(changed("tile-loss"), 0);
+  window->actionNamed(QStringLiteral("verify"))->trigger();
+  ASSERT_TRUE(waitFor([&] { return idle() && (workspace().verified() || workspace().verifyError()); }));
+  ASSERT_TRUE(workspace().verified()) << workspace().verifyError()->format();
+  EXPECT_TRUE(workspace().verified()->equal);
+  ASSERT_TRUE(workspace().set("steps", "2"));
+  window->actionNamed(QStringLiteral("run"))->trigger();
+  ASSERT_TRUE(waitFor([&] { return idle() && !workspace().runProgress().running; }));
+  ASSERT_FALSE(workspace().runProgress().error) << workspace().runProgress().error->format();
+  EXPECT_EQ(workspace().runProgress().steps.size(), 2u);
+  window->close();
+  make(true);
+  EXPECT_EQ(workspace().settings().compile.zero, 1);
+  EXPECT_EQ(workspace().settings().compile.accumulate, 2);
+  EXPECT_TRUE(workspace().settings().compile.tile_loss);
+  EXPECT_EQ(window->settingsBar().moreButton().text(), QStringLiteral("More (3)"));
+  ASSERT_TRUE(waitFor([&] { return idle(); }));
+}
+
+/// A model on which two right programs differ (tests/data/chaotic.py): from Verify to the node where it begins.
+TEST_F(WindowTest, ADifferenceLeadsToTheNodeWhereItBegins) {
+  openModel(SPSCOPE_SOURCE_DIR "/tests/data/chaotic.pt2");
+  window->actionNamed(QStringLiteral("compile"))->trigger();
+  ASSERT_TRUE(waitFor([&] { return idle() && workspace().compiled(); }));
+  QTest::mouseClick(button(QStringLiteral("Verify")), Qt::LeftButton);
+  ASSERT_TRUE(waitFor([&] { return idle() && (workspace().verified() || workspace().verifyError()); }));
+  ASSERT_TRUE(workspace().verified()) << workspace().verifyError()->format();
+  const session::VerifyOutcome& outcome = *workspace().verified();
+  ASSERT_FALSE(outcome.equal);
+  ASSERT_TRUE(outcome.first_difference);
+  const session::FirstDifference& first = *outcome.first_difference;
+  EXPECT_EQ(first.op, "aten.mul.Tensor");
+  EXPECT_EQ(first.source, "chaotic.py:26");
+  // Selected, in a stage that has it, in sight, in the inspector.
+  ASSERT_TRUE(waitFor([&] { return idle() && model->graph.selectedBox() >= 0; }));
+  ASSERT_NE(workspace().selection().node, ir::kNone);
+  EXPECT_EQ(workspace().graph()->node(workspace().selection().node).name, first.node);
+  EXPECT_TRUE(window->graphView().room().intersects(window->graphView().boxOnScreen(model->graph.selectedBox())));
+  ASSERT_EQ(all<InspectorPanel>().size(), 1u);
+  EXPECT_EQ(all<InspectorPanel>().front()->headline().toStdString(), "%" + first.node);
+  // The verdict: above and in its panel, which is in front, with loss, rank, pass and the worst gradients.
+  ASSERT_EQ(all<RunPanel>().size(), 1u);
+  const auto* panel = all<RunPanel>().front();
+  EXPECT_FALSE(panel->visibleRegion().isEmpty());
+  QString said;
+  for (const QLabel* label : panel->findChildren<QLabel*>())
+    if (label->isVisible()) said += label->text() + QLatin1Char('\n');
+  for (const char* part : {"different: worst gradient", "loss ", "unsharded", "first difference: ", "chaotic.py:26", "rank", "made by "}) EXPECT_TRUE(said.contains(QLatin1String(part))) << part << " in " << said.toStdString();
+  QTableWidget* gradients = nullptr;
+  for (QTableWidget* t : panel->findChildren<QTableWidget*>())
+    if (t->accessibleName() == QStringLiteral("Gradients, the worst first")) gradients = t;
+  ASSERT_NE(gradients, nullptr);
+  ASSERT_EQ(gradients->rowCount(), 3);
+  EXPECT_EQ(gradients->item(0, 0)->data(Qt::UserRole).toString(), QStringLiteral("e.weight"));
+  const QList<QLabel*> labels = window->settingsBar().findChildren<QLabel*>();
+  EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* l) { return l->text().contains(QStringLiteral("different")); }));
+  // Away, and back by the link.
+  QTest::mouseClick(gradients->viewport(), Qt::LeftButton, {}, gradients->visualItemRect(gradients->item(0, 0)).center());
+  EXPECT_NE(workspace().graph()->node(workspace().selection().node).name, first.node);
+  auto* link = panel->findChild<QLabel*>(QStringLiteral("first-difference"));
+  ASSERT_NE(link, nullptr);
+  Q_EMIT link->linkActivated(QString::fromStdString(first.node));
+  EXPECT_EQ(workspace().graph()->node(workspace().selection().node).name, first.node);
+}
+
 TEST_F(WindowTest, EveryActionHasAShortcutAndATooltipAndNoTwoShareOne) {
   QMap<QString, QString> taken;
   int count = 0;
@@ -239,6 +353,9 @@ TEST_F(WindowTest, EveryWidgetThatTakesInputHasANameAndEveryButtonATooltip) {
   }
   window->actionNamed(QStringLiteral("search"))->trigger();
   walk("search");
+  window->searchPopup().hide();
+  ASSERT_TRUE(window->showPanel("settings"));
+  walk("settings");
 }
 
 TEST_F(WindowTest, NothingIsCutAt1280By800) {
@@ -250,10 +367,24 @@ TEST_F(WindowTest, NothingIsCutAt1280By800) {
   ASSERT_TRUE(window->screenshot(path));  // arranged
   EXPECT_EQ(window->width(), 1280);
   EXPECT_FALSE(window->strip().horizontalScrollBar()->isVisible()) << "all stages are in sight";
+  int slim = 0;
+  for (StageChipButton* chip : all<StageChipButton>()) {
+    if (!chip->isVisible()) continue;
+    EXPECT_GE(chip->width(), chip->minimumSizeHint().width()) << chip->chip().name;
+    EXPECT_TRUE(!chip->slim() || chip->chip().canShrink()) << chip->chip().name;
+    slim += chip->slim();
+  }
+  EXPECT_GT(slim, 0) << "stages that changed nothing give their room to the others";
+  // A click on such a one opens it.
   for (StageChipButton* chip : all<StageChipButton>())
-    if (chip->isVisible()) {
-      EXPECT_GE(chip->width(), chip->minimumSizeHint().width()) << chip->chip().name;
+    if (chip->isVisible() && chip->slim()) {
+      EXPECT_TRUE(chip->toolTip().contains(QString::fromStdString(chip->chip().name)));
+      QTest::mouseClick(chip, Qt::LeftButton);
+      EXPECT_FALSE(chip->slim());
+      EXPECT_EQ(workspace().stage(), chip->chip().stage);
+      break;
     }
+  ASSERT_TRUE(waitFor([&] { return idle(); }));
   EXPECT_GE(window->graphView().height(), 250);
   EXPECT_GE(window->graphView().room().width(), 480);
   // The map is beside the graph, not on it.
@@ -290,6 +421,42 @@ TEST_F(WindowTest, TheSessionComesBack) {
   ASSERT_TRUE(waitFor([&] { return idle() && model->graph.counts().has_value(); }));
   EXPECT_EQ(workspace().stages()[static_cast<std::size_t>(workspace().stage())].name, "insert-all-to-all");
   EXPECT_FALSE(currentTheme().dark());
+}
+
+/// Killed without a word: what was saved a moment after the last change is there.
+TEST_F(WindowTest, TheSessionComesBackThoughTheWindowWasNeverClosed) {
+  openModel();
+  ASSERT_TRUE(workspace().set("zero", "1"));
+  window->actionNamed(QStringLiteral("compile"))->trigger();
+  ASSERT_TRUE(waitFor([&] { return idle() && workspace().compiled(); }));
+  QTest::mouseClick(window->strip().chipNamed(QStringLiteral("shard-optimizer")), Qt::LeftButton);
+  ASSERT_TRUE(waitFor([&] { return idle() && loadSession(folder + "/session").stage == "shard-optimizer"; }));
+  make(true);  // the old one goes without its close event
+  ASSERT_TRUE(waitFor([&] { return idle() && workspace().compiled() && model->graph.counts().has_value(); }));
+  EXPECT_EQ(workspace().settings().compile.zero, 1);
+  EXPECT_EQ(workspace().stages()[static_cast<std::size_t>(workspace().stage())].name, "shard-optimizer");
+}
+
+/// What was open before stands on the start page and in the menu, the newest first.
+TEST_F(WindowTest, RecentFilesAreOffered) {
+  openModel(SPSCOPE_SOURCE_DIR "/tests/data/zoo/gpt2.pt2");
+  openModel();
+  window->close();
+  make(false);
+  std::vector<std::string> offered;
+  for (const QPushButton* b : window->findChildren<QPushButton*>())
+    if (b->isVisible() && b->accessibleName().startsWith(QLatin1String("Open "))) offered.push_back(b->accessibleName().toStdString());
+  ASSERT_GE(offered.size(), 2u);
+  const auto at = [&](const char* name) { return std::find(offered.begin(), offered.end(), name) - offered.begin(); };
+  EXPECT_LT(at("Open nanogpt.pt2"), static_cast<std::ptrdiff_t>(offered.size()));
+  EXPECT_LT(at("Open gpt2.pt2"), static_cast<std::ptrdiff_t>(offered.size()));
+  QPushButton* older = nullptr;
+  for (QPushButton* b : window->findChildren<QPushButton*>())
+    if (b->accessibleName() == QStringLiteral("Open gpt2.pt2")) older = b;
+  ASSERT_NE(older, nullptr);
+  QTest::mouseClick(older, Qt::LeftButton);
+  ASSERT_TRUE(waitFor([&] { return idle() && workspace().model(); }));
+  EXPECT_EQ(workspace().model()->display_name, "gpt2.pt2");
 }
 
 TEST_F(WindowTest, AHomeThatCannotBeWrittenIsSaidOnceAndNothingElse) {

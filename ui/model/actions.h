@@ -2,12 +2,14 @@
 // Scripts for the window: one action a line, each ends when its work is done, the first that fails ends the script with its
 // line. Lines that are empty or begin with # are skipped; words with spaces stand in double quotes.
 //
-//   open FILE            set NAME VALUE       compile            verify             run
+//   open FILE            beside TRACE (a second one, below the open one)
+//   set NAME VALUE       compile            verify             run
 //   start-run (does not wait)                 wait (for all that is under way)      stop LANE
 //   stage NAME           diff A B             undiff             select NODE|MODULE|%VALUE
 //   values (of the selected node: a step of virtual ranks as far as it)
 //   back                 forward              event N (of the trace)
 //   expand MODULE|all    collapse MODULE|all  colour BY          fit [NODE|MODULE]  search WORDS...
+//   curve KEY (of the memory panel: unsharded, sac, all, min-cut, measured:0)
 //   theme dark|light     size WIDTH HEIGHT    panel NAME         screenshot FILE    export FILE      close
 //
 // A MODULE is a path, or the end of one that no other module has: layers.0.self_attn.
@@ -41,6 +43,7 @@ class ActionView {
   virtual Status setTheme(bool dark) = 0;
   virtual Status resizeTo(int width, int height) = 0;
   virtual Status showPanel(const std::string& name) = 0;
+  virtual Status showCurve(const std::string& key) = 0;
   virtual Status fit(bool selection) = 0;
   virtual Status search(const std::string& query) = 0;
   virtual Status screenshot(const std::string& path) = 0;

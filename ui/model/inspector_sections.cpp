@@ -12,6 +12,15 @@
 namespace spscope::ui {
 namespace {
 
+/// "412 MFLOP", "137.7 TFLOP".
+std::string flopText(std::int64_t flops) {
+  const auto n = static_cast<double>(flops);
+  if (n >= 1e15) return strf("%.4g PFLOP", n / 1e15);
+  if (n >= 1e12) return strf("%.4g TFLOP", n / 1e12);
+  if (n >= 1e9) return strf("%.4g GFLOP", n / 1e9);
+  return strf("%.4g MFLOP", n / 1e6);
+}
+
 constexpr std::size_t kListed = 40;  ///< rows of a list; the rest is counted
 
 std::string dimsText(const ir::Dims& dims) { return "[" + join(dims, ", ") + "]"; }
@@ -201,7 +210,7 @@ InspectorSection costSection(const InspectorScope& scope, const ir::Node& node) 
     out.absent = "A view: free.";
     return out;
   }
-  out.rows.push_back({"operations", cost.flops == 0 ? "none counted: it moves bytes" : strf("%.4g GFLOP", static_cast<double>(cost.flops) / 1e9), false, {}});
+  out.rows.push_back({"operations", cost.flops == 0 ? "none counted: it moves bytes" : flopText(cost.flops), false, {}});
   out.rows.push_back({"bytes moved", formatBytes(cost.bytes), false, {}});
   out.rows.push_back({"time", formatNs(cost.ns), false, {}});
   const bool measured = scope.workspace->settings().compile.flops_per_ns > 0;
@@ -320,7 +329,7 @@ InspectorPage inspectModule(const InspectorScope& scope, const std::string& path
   what.rows.push_back({"parameters", formatBytes(tree.at(index).parameter_bytes), false, {}});
   what.rows.push_back({"values made", formatBytes(made) + " on one rank", false, {}});
   if (scope.graph->form == ir::Form::kJoint) what.rows.push_back({"saved for backward", formatBytes(saved) + " on one rank", false, {}});
-  what.rows.push_back({"operations", strf("%.4g GFLOP on one rank", static_cast<double>(flops) / 1e9), false, {}});
+  what.rows.push_back({"operations", flopText(flops) + " on one rank", false, {}});
   what.rows.push_back({"time, predicted", formatNs(ns), false, {}});
   if (!total.empty() && total[0] > 0) what.rows.push_back({"time, measured", formatNs(total[0]) + " in a step, mean of the ranks", false, {}});
   page.sections = {std::move(what)};

@@ -52,7 +52,7 @@ std::string MemoryView::fingerprint() const {
   const passes::Settings& s = workspace_.settings().compile;
   std::string out = strf("%p %d %d %s %s %lld %s %s %d %s", static_cast<const void*>(workspace_.model().get()), s.sp, s.dp, s.device.c_str(), s.communication.c_str(),
                          static_cast<long long>(s.bucket_bytes), formatDouble(s.flops_per_ns).c_str(), formatDouble(s.bytes_per_ns).c_str(), s.threads, s.optimizer.c_str());
-  out += s.tile_loss ? " tiled" : "";
+  out += strf(" %d %d%s%s", s.zero, s.accumulate, s.tile_loss ? " tiled" : "", s.read_masks ? "" : " whole masks");
   for (const auto& [name, dim] : s.sequence_marks) out += " " + name + ":" + std::to_string(dim);
   return out;
 }
@@ -111,7 +111,7 @@ void MemoryView::rebuild() {
     std::vector<std::string> policies{"sac", "all", "min-cut"};
     if (!has(policies, current_)) policies.push_back(current_);
     for (const std::string& policy : policies)
-      add(policy, policy, strf("Predicted: the rank of %d with the highest peak, memory policy %s", workspace_.settings().compile.sp, policy.c_str()));
+      add(policy, policy, strf("Predicted: the rank of %d with the highest peak, memory policy %s", workspace_.settings().compile.ranks(), policy.c_str()));
   }
   if (trace_)
     for (const trace::Rank& r : trace_->trace.ranks) {
@@ -189,7 +189,7 @@ void MemoryView::askForMissing() {
   if (curve != nullptr) {
     const MemoryChoice* c = find(focus_);
     const std::string& name = curve->names[static_cast<std::size_t>(curve->peak_place)];
-    header_ = c->label + (focus_.starts_with(kMeasured) ? "" : focus_ == kUnsharded ? "" : strf(" on %d ranks", workspace_.settings().compile.sp)) + " · peak " + formatBytes(curve->peak) +
+    header_ = c->label + (focus_.starts_with(kMeasured) ? "" : focus_ == kUnsharded ? "" : strf(" on %d ranks", workspace_.settings().compile.ranks())) + " · peak " + formatBytes(curve->peak) +
               (limit > 0 ? " of " + formatBytes(limit) : "") + " at " + name + (curve->places[static_cast<std::size_t>(curve->peak_place)].backward ? " (backward)" : " (forward)");
   } else if (const MemoryChoice* c = find(focus_); c != nullptr && !c->absent.empty()) {
     header_ = c->label + ": " + c->absent;

@@ -6,6 +6,7 @@
 
 #include "core/base/strings.h"
 #include "core/session/compile.h"
+#include "passes/sequence/shard_batch.h"
 #include "ui/model/workspace.h"
 
 namespace spscope::ui {
@@ -49,6 +50,12 @@ bool parseBytes(const std::string& text, std::int64_t& out) {
   return true;
 }
 
+bool parseSwitch(const std::string& text, bool& out) {
+  if (!oneOf(text, {"on", "off"})) return false;
+  out = text == "on";
+  return true;
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
       {{"sp", "SP", "Ranks that share the sequence", {"1", "2", "3", "4", "8", "16"}, true, false, true},
@@ -85,6 +92,24 @@ const std::vector<Row>& rows() {
       {{"optimizer", "Optimizer", "What the step ends with", {"adamw", "sgd"}, false, false, true},
        [](const Settings& s) { return s.compile.optimizer; },
        [](Settings& s, const std::string& t) { return oneOf(t, {"adamw", "sgd"}) && (s.compile.optimizer = t, true); }},
+      {{"zero", "ZeRO", "1: each rank keeps its block of the optimizer's states; gradients are shared out, weights gathered", {"0", "1"}, false, false, true},
+       [](const Settings& s) { return std::to_string(s.compile.zero); },
+       [](Settings& s, const std::string& t) { return parseNumber(t, 0, 1, s.compile.zero); }},
+      {{"accumulate", "Accumulate", "Batches per step of the optimizer", {"1", "2", "4", "8"}, true, false, true},
+       [](const Settings& s) { return std::to_string(s.compile.accumulate); },
+       [](Settings& s, const std::string& t) { return parseNumber(t, 1, 1 << 20, s.compile.accumulate); }},
+      {{"tile-loss", "Tile the loss", "on: head and cross entropy a block of tokens at a time; the logits never exist whole", {"off", "on"}, false, false, true},
+       [](const Settings& s) { return std::string(s.compile.tile_loss ? "on" : "off"); },
+       [](Settings& s, const std::string& t) { return parseSwitch(t, s.compile.tile_loss); }},
+      {{"whole-masks", "Whole masks", "on: attention masks stay as the file has them, S x S elements", {"off", "on"}, false, false, true},
+       [](const Settings& s) { return std::string(s.compile.read_masks ? "off" : "on"); },
+       [](Settings& s, const std::string& t) {
+         bool whole = false;
+         return parseSwitch(t, whole) && (s.compile.read_masks = !whole, true);
+       }},
+      {{"communication", "Communication", "overlap: fused and behind compute; fused: together, but waited for at once; plain: one by one", {"overlap", "fused", "plain"}, false, false, true},
+       [](const Settings& s) { return s.compile.communication; },
+       [](Settings& s, const std::string& t) { return oneOf(t, {"overlap", "fused", "plain"}) && (s.compile.communication = t, true); }},
       {{"memory-limit", "Limit", "GiB that one rank may use; a line in the memory panel", {"none", "24", "40", "80", "141"}, true, false, false},
        [](const Settings& s) { return s.memory_limit_bytes == 0 ? std::string("none") : formatDouble(static_cast<double>(s.memory_limit_bytes) / 1073741824.0); },
        [](Settings& s, const std::string& t) { return parseBytes(t, s.memory_limit_bytes); }},
@@ -142,6 +167,19 @@ const SettingInfo* findSetting(const std::string& name) {
   return row == nullptr ? nullptr : &row->info;
 }
 
+const std::vector<std::string>& furtherSettings() {
+  static const std::vector<std::string> names = {"batch", "dtype", "zero", "accumulate", "tile-loss", "whole-masks", "communication", "device"};
+  return names;
+}
+
+std::vector<std::string> changedSettings(const WorkspaceSettings& settings, const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  const WorkspaceSettings defaults;
+  for (const std::string& name : names)
+    if (const std::string text = settingText(settings, name); text != settingText(defaults, name)) out.push_back(findSetting(name)->label + " " + text);
+  return out;
+}
+
 std::string settingText(const WorkspaceSettings& settings, const std::string& name) {
   const Row* row = find(name);
   return row == nullptr ? std::string() : row->get(settings);
@@ -175,7 +213,9 @@ std::vector<ChoiceState> choicesFor(const session::Model* model, const Workspace
     } else if (name == "ranks") {
       if (Status there = session::checkTransport(choice); !there) state.legal = false, state.reason = there.error().message;
     } else if (model != nullptr && info->recompiles && !info->reopens) {
-      if (Status legal = session::checkSettings(*model, trial.compile); !legal) state.legal = false, state.reason = legal.error().message;
+      Status legal = session::checkSettings(*model, trial.compile);
+      if (legal && name == "dp") legal = passes::checkBatch(*model->graph, trial.compile);
+      if (!legal) state.legal = false, state.reason = legal.error().message;
     }
     out.push_back(std::move(state));
   }

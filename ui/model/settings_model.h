@@ -24,6 +24,11 @@ struct SettingInfo {
 const std::vector<SettingInfo>& settingInfos();
 const SettingInfo* findSetting(const std::string& name);
 
+/// Those that are seldom changed and stand behind a button, in order.
+const std::vector<std::string>& furtherSettings();
+/// Of these the ones that are not at their default, as "ZeRO 1".
+std::vector<std::string> changedSettings(const WorkspaceSettings& settings, const std::vector<std::string>& names);
+
 std::string settingText(const WorkspaceSettings& settings, const std::string& name);
 /// Errors: usage (no such name, or a text that is none of its values; `legal` names them).
 Status changeSetting(WorkspaceSettings& settings, const std::string& name, const std::string& text);

@@ -22,6 +22,8 @@ struct StageChip {
   bool over_limit = false, failed = false, shown = false, compared = false, unchanged = false;
   int warnings = 0;
   std::string tip;           ///< everything, with diagnostics; lines
+  /// Nothing is lost where the name alone is left of it.
+  bool canShrink() const { return unchanged && !shown && !compared && !failed && warnings == 0; }
 };
 
 std::vector<StageChip> stageChips(const Workspace& workspace);

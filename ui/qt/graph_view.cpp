@@ -205,7 +205,11 @@ void GraphView::changeEvent(QEvent* event) {
   QWidget::changeEvent(event);
 }
 
-void GraphView::resizeEvent(QResizeEvent*) { moveTo(offset_); }
+/// What was in the middle stays there.
+void GraphView::resizeEvent(QResizeEvent* event) {
+  const QSize before = event->oldSize(), grown = event->size() - before;
+  moveTo(before.isValid() ? offset_ + QPointF(grown.width(), grown.height()) / 2 : offset_);
+}
 
 void GraphView::wheelEvent(QWheelEvent* event) {
   const double steps = event->angleDelta().y();

@@ -10,6 +10,7 @@
 #include <QLabel>
 #include <QMenuBar>
 #include <QMimeData>
+#include <QPushButton>
 #include <QStackedWidget>
 #include <QTreeView>
 #include <QResizeEvent>
@@ -28,6 +29,7 @@
 #include "ui/qt/qt_theme.h"
 #include "ui/qt/search_popup.h"
 #include "ui/qt/settings_bar.h"
+#include "ui/qt/settings_popup.h"
 #include "ui/qt/stage_strip_view.h"
 #include "ui/qt/start_page.h"
 
@@ -87,8 +89,14 @@ QAction* MainWindow::makeAction(const char* name, const QString& text, const QLi
 void MainWindow::makeActions() {
   const auto key = [](QKeyCombination k) { return QList<QKeySequence>{QKeySequence(k)}; };
   makeAction("open", tr("Open\u2026"), key(Qt::CTRL | Qt::Key_O), tr("Open a model, a stage or a trace"), [this] { browse(); });
+  makeAction("open-beside", tr("Compare with a trace\u2026"), key(Qt::CTRL | Qt::SHIFT | Qt::Key_O), tr("A second trace below the open one, on the same scale"), [this] { browseBeside(); });
+  makeAction("close-beside", tr("Close the compared trace"), key(Qt::CTRL | Qt::SHIFT | Qt::Key_W), tr("The open trace alone"), [this] { workspace().closeTraceBeside(); });
   makeAction("export", tr("Export\u2026"), key(Qt::CTRL | Qt::Key_E), tr("The shown graph as a picture or as text"), [this] { browseExport(); });
   makeAction("quit", tr("Quit"), key(Qt::CTRL | Qt::Key_Q), tr("Close the window; what runs is stopped"), [this] { close(); });
+  makeAction("settings", tr("More"), key(Qt::CTRL | Qt::Key_Comma), tr("Further settings: ZeRO, accumulation, precision, tiled loss \u2026"), [this] {
+    if (more_->isVisible()) more_->hide();
+    else more_->open(settings_->moreButton());
+  });
   makeAction("compile", tr("Compile"), key(Qt::CTRL | Qt::Key_B), tr("Compile the training step for these settings"), [this] { workspace().compile(); });
   makeAction("verify", tr("Verify"), key(Qt::CTRL | Qt::Key_Y), tr("Compare loss and gradients with the unsharded graph"), [this] {
     workspace().verify();
@@ -100,7 +108,7 @@ void MainWindow::makeActions() {
     show_profile_ = true;
   });
   makeAction("stop", tr("Stop"), key(Qt::Key_Escape), tr("Stop what is under way"), [this] {
-    for (const char* lane : {"open", "compile", "verify", "values", "run", "trace"}) workspace().stop(lane);
+    for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside"}) workspace().stop(lane);
   });
   makeAction("search", tr("Search"), {QKeySequence(Qt::CTRL | Qt::Key_K), QKeySequence(QKeySequence::Find)}, tr("Find a node by name, op, shape, placement or source"), [this] { search_->open(); });
   makeAction("back", tr("Back"), key(Qt::ALT | Qt::Key_Left), tr("What was selected before"), [this] { workspace().back(); });
@@ -129,11 +137,11 @@ void MainWindow::makeMenus() {
   file->addAction(actions_["open"]);
   recent_menu_ = file->addMenu(tr("Recent"));
   file->addAction(actions_["export"]);
-  file->addAction(actions_["close-trace"]);
+  for (const char* name : {"open-beside", "close-beside", "close-trace"}) file->addAction(actions_[QString::fromLatin1(name)]);
   file->addSeparator();
   file->addAction(actions_["quit"]);
   QMenu* program = menu->addMenu(tr("&Program"));
-  for (const char* name : {"compile", "verify", "run", "stop"}) program->addAction(actions_[QString::fromLatin1(name)]);
+  for (const char* name : {"settings", "compile", "verify", "run", "stop"}) program->addAction(actions_[QString::fromLatin1(name)]);
   QMenu* go = menu->addMenu(tr("&Go"));
   for (const char* name : {"search", "back", "forward", "next-stage", "previous-stage"}) go->addAction(actions_[QString::fromLatin1(name)]);
   QMenu* view = menu->addMenu(tr("&View"));
@@ -148,7 +156,7 @@ void MainWindow::makeMenus() {
     view->addAction(toggle);
     addAction(toggle);
   }
-  settings_ = new SettingsBar(workspace(), {actions_["open"], actions_["compile"], actions_["verify"], actions_["run"], actions_["stop"], actions_["search"]});
+  settings_ = new SettingsBar(workspace(), {actions_["open"], actions_["settings"], actions_["compile"], actions_["verify"], actions_["run"], actions_["stop"], actions_["search"]});
   strip_ = new StageStripView(workspace());
   column->addWidget(menu);
   column->addWidget(settings_);
@@ -175,6 +183,7 @@ void MainWindow::makePanels() {
   pages_->addWidget(graph_);
   setCentralWidget(pages_);
   search_ = new SearchPopup(workspace(), model_.graph, this);
+  more_ = new SettingsPopup(workspace(), this);
 
   tree_model_ = new ModuleTreeModel(this);
   tree_ = new QTreeView;
@@ -200,7 +209,7 @@ void MainWindow::makePanels() {
   setCorner(Qt::BottomRightCorner, Qt::BottomDockWidgetArea);
   QDockWidget* modules = dock("modules", tr("MODULES"), tree_, Qt::LeftDockWidgetArea);
   QDockWidget* inspect = dock("inspector", tr("INSPECTOR"), new InspectorPanel(workspace()), Qt::RightDockWidgetArea);
-  QDockWidget* mem = dock("memory", tr("MEMORY"), new MemoryPanel(workspace()), Qt::BottomDockWidgetArea);
+  QDockWidget* mem = dock("memory", tr("MEMORY"), memory_ = new MemoryPanel(workspace()), Qt::BottomDockWidgetArea);
   QWidget* time = options_.make_timeline ? options_.make_timeline(workspace(), this) : nullptr;
   if (time == nullptr) {
     auto* none = new QLabel(tr("This build has no timeline: Dear ImGui was not found when it was made."));
@@ -305,6 +314,8 @@ void MainWindow::refreshActions() {
   enable("undiff", workspace().comparedWith() >= 0);
   enable("side-by-side", workspace().comparedWith() >= 0 || graph_->sideBySide());
   enable("close-trace", workspace().trace() != nullptr);
+  enable("open-beside", workspace().trace() != nullptr);
+  enable("close-beside", workspace().traceBeside() != nullptr);
   for (const char* name : {"fit", "fit-selection", "zoom-in", "zoom-out", "close-all"}) enable(name, model);
 }
 
@@ -372,7 +383,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   save_.stop();
   remember();
   // What runs is stopped here, and waited for when the workspace goes.
-  for (const char* lane : {"open", "compile", "verify", "values", "run", "trace"}) workspace().stop(lane);
+  for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside"}) workspace().stop(lane);
   event->accept();
   if (on_closed) on_closed();
 }
@@ -400,6 +411,13 @@ void MainWindow::browse() {
   std::vector<std::string> paths;
   for (const QString& f : files) paths.push_back(f.toStdString());
   openFiles(paths);
+}
+
+void MainWindow::browseBeside() {
+  const QStringList files = QFileDialog::getOpenFileNames(this, tr("Compare with a trace"), toQt(state_.file), tr("Traces (*.json *.json.gz *.sptrace *.sqlite);;All files (*)"));
+  std::vector<std::string> paths;
+  for (const QString& f : files) paths.push_back(f.toStdString());
+  if (!paths.empty()) workspace().openTracesBeside(paths);
 }
 
 void MainWindow::browseExport() {
@@ -434,13 +452,24 @@ Status MainWindow::resizeTo(int width, int height) {
 }
 
 Status MainWindow::showPanel(const std::string& name) {
+  if (name == "settings") return more_->open(settings_->moreButton()), Status{};
   if (const auto it = docks_.find(toQt(name)); it != docks_.end()) {
     it->second->show();
     it->second->raise();
     return {};
   }
   Error e = makeError("usage", "there is no panel " + name, Outcome::kNo);
-  for (const auto& [known, d] : docks_) e.legal += (e.legal.empty() ? "" : ", ") + known.toStdString();
+  for (const auto& [known, d] : docks_) e.legal += known.toStdString() + ", ";
+  e.legal += "settings";
+  return e;
+}
+
+Status MainWindow::showCurve(const std::string& key) {
+  Error e = makeError("usage", "there is no curve " + key, Outcome::kNo);
+  for (const MemoryChoice& c : memory_->view().choices()) {
+    if (c.key == key) return memory_->view().show(key, true), Status{};
+    e.legal += (e.legal.empty() ? "" : ", ") + c.key;
+  }
   return e;
 }
 

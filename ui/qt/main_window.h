@@ -26,7 +26,9 @@ namespace spscope::ui {
 class GraphPanel;
 class GraphView;
 class ModuleTreeModel;
+class MemoryPanel;
 class SearchPopup;
+class SettingsPopup;
 class SettingsBar;
 class StageStripView;
 class StartPage;
@@ -59,6 +61,7 @@ class MainWindow : public QMainWindow, public ActionView {
   StageStripView& strip() { return *strip_; }
   SettingsBar& settingsBar() { return *settings_; }
   SearchPopup& searchPopup() { return *search_; }
+  SettingsPopup& furtherSettingsPopup() { return *more_; }
   QAbstractItemModel& moduleModel();
   QAction* actionNamed(const QString& name) const;
 
@@ -66,6 +69,7 @@ class MainWindow : public QMainWindow, public ActionView {
   Status setTheme(bool dark) override;
   Status resizeTo(int width, int height) override;
   Status showPanel(const std::string& name) override;
+  Status showCurve(const std::string& key) override;
   Status fit(bool selection) override;
   Status search(const std::string& query) override;
   Status screenshot(const std::string& path) override;
@@ -96,6 +100,7 @@ class MainWindow : public QMainWindow, public ActionView {
   void stepStage(int by);
   void browse();
   void browseExport();
+  void browseBeside();
 
   WindowModel& model_;
   WindowOptions options_;
@@ -108,6 +113,8 @@ class MainWindow : public QMainWindow, public ActionView {
   SettingsBar* settings_ = nullptr;
   StageStripView* strip_ = nullptr;
   SearchPopup* search_ = nullptr;
+  SettingsPopup* more_ = nullptr;
+  MemoryPanel* memory_ = nullptr;
   QTreeView* tree_ = nullptr;
   ModuleTreeModel* tree_model_ = nullptr;
   const void* tree_source_ = nullptr;

@@ -2,14 +2,12 @@
 #include "ui/qt/settings_bar.h"
 
 #include <QAction>
-#include <QApplication>
-#include <QComboBox>
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
-#include <QLineEdit>
 #include <QPushButton>
-#include <QStandardItemModel>
 
+#include "core/base/strings.h"
 #include "ui/model/settings_model.h"
 #include "ui/model/stage_strip.h"
 #include "ui/qt/qt_theme.h"
@@ -17,9 +15,9 @@
 namespace spscope::ui {
 namespace {
 
-/// Those of the top row; the rest belongs to the run panel.
-constexpr int kNarrow = 1400;
+/// Those of the top row. What is seldom changed stands behind More, what concerns a run in the run panel.
 constexpr const char* kShown[] = {"seq", "batch", "sp", "dp", "save", "dtype", "memory-limit"};
+constexpr int kNarrow = 1400;
 
 QPushButton* buttonOf(QAction* action, QWidget* parent) {
   auto* button = new QPushButton(action->text(), parent);
@@ -47,6 +45,9 @@ SettingsBar::SettingsBar(Workspace& workspace, const Actions& actions, QWidget* 
   row->addWidget(file_);
   row->addSpacing(8);
   for (const char* name : kShown) row->addWidget(makeBox(name));
+  more_ = buttonOf(actions.more, this);
+  more_tip_ = more_->toolTip();
+  row->addWidget(more_);
   row->addSpacing(4);
   QPushButton* compile = buttonOf(actions.compile, this);
   compile->setObjectName(QStringLiteral("primary"));
@@ -79,73 +80,42 @@ SettingsBar::SettingsBar(Workspace& workspace, const Actions& actions, QWidget* 
 
 SettingsBar::~SettingsBar() { workspace_.unlisten(listener_); }
 
-QComboBox* SettingsBar::boxOf(const std::string& setting) const { return boxes_.at(setting); }
+SettingBox* SettingsBar::boxOf(const std::string& setting) const {
+  for (SettingBox* box : boxes_)
+    if (box->setting() == setting) return box;
+  return nullptr;
+}
 
 QWidget* SettingsBar::makeBox(const std::string& name) {
-  const SettingInfo& info = *findSetting(name);
   auto* holder = new QWidget;
   auto* row = new QHBoxLayout(holder);
   row->setContentsMargins(0, 0, 0, 0);
   row->setSpacing(4);
-  auto* label = new QLabel(toQt(info.label));
+  auto* label = new QLabel(toQt(findSetting(name)->label));
   label->setFont(smallFont());
   label->setForegroundRole(QPalette::PlaceholderText);
-  auto* box = new QComboBox;
-  box->setEditable(info.free);
-  box->setInsertPolicy(QComboBox::NoInsert);
-  box->setSizeAdjustPolicy(QComboBox::AdjustToContents);
-  box->setMinimumContentsLength(info.free ? 3 : 0);
-  box->setMaximumWidth(130);
-  box->setAccessibleName(toQt(info.label));
-  box->setToolTip(toQt(info.tooltip));
+  auto* box = new SettingBox(workspace_, name);
   label->setBuddy(box);
   row->addWidget(label);
   row->addWidget(box);
-  boxes_[name] = box;
-  connect(box, &QComboBox::textActivated, this, [this, name](const QString& text) { apply(name, text); });
-  if (info.free) connect(box->lineEdit(), &QLineEdit::editingFinished, this, [this, name, box] { apply(name, box->currentText()); });
+  boxes_.push_back(box);
   return holder;
 }
 
-void SettingsBar::apply(const std::string& name, const QString& text) {
-  const Status set = workspace_.set(name, text.trimmed().toStdString());
-  QComboBox* box = boxes_.at(name);
-  const QString tip = set ? toQt(findSetting(name)->tooltip) : toQt(set.error().message + (set.error().legal.empty() ? "" : ". Offered: " + set.error().legal));
-  box->setToolTip(tip);
-  if (box->property("refused").toBool() == !set || box->lineEdit() == nullptr) return;
-  box->setProperty("refused", !set);
-  QPalette p = qApp->palette(box);
-  if (!set) p.setColor(QPalette::Text, tone(Tone::kBad));
-  box->lineEdit()->setPalette(p);
-}
-
 void SettingsBar::refreshSettings() {
-  for (const auto& [name, box] : boxes_) {
-    const QSignalBlocker quiet(box);
-    const std::vector<ChoiceState> choices = choicesFor(workspace_.model().get(), workspace_.settings(), name);
-    box->clear();
-    for (const ChoiceState& choice : choices) {
-      box->addItem(toQt(choice.value));
-      auto* model = qobject_cast<QStandardItemModel*>(box->model());
-      QStandardItem* item = model->item(box->count() - 1);
-      if (choice.legal) continue;
-      item->setFlags(item->flags() & ~Qt::ItemIsEnabled);
-      item->setToolTip(toQt(choice.reason));
-      item->setData(toQt(choice.value + ": " + choice.reason), Qt::AccessibleDescriptionRole);
-    }
-    const QString now = toQt(settingText(workspace_.settings(), name));
-    if (box->findText(now) < 0) box->addItem(now);
-    box->setCurrentText(now);
-    box->setCurrentIndex(box->findText(now));
-  }
+  for (SettingBox* box : boxes_) box->refresh();
+  // What stands behind the button and is not as usual must be seen without a click.
+  const std::vector<std::string> changed = changedSettings(workspace_.settings(), furtherSettings());
+  more_->setText(changed.empty() ? QStringLiteral("More") : QStringLiteral("More (%1)").arg(changed.size()));
+  more_->setToolTip((changed.empty() ? QString() : toQt(join(changed, ", ")) + QLatin1Char('\n')) + more_tip_);
   file_->setText(workspace_.model() ? toQt(workspace_.model()->display_name) : QStringLiteral("no model"));
   file_->setToolTip(workspace_.model() ? toQt(workspace_.model()->path) : QString());
 }
 
 void SettingsBar::resizeEvent(QResizeEvent* event) {
   QFrame::resizeEvent(event);
-  // The verdict needs room more than what is seldom changed.
-  for (const char* name : {"dtype", "batch"}) boxes_.at(name)->parentWidget()->setVisible(width() > kNarrow);
+  // The verdict needs room more than what is seldom changed, and stands behind the button, too.
+  for (const char* name : {"dtype", "batch"}) boxOf(name)->parentWidget()->setVisible(width() > kNarrow);
 }
 
 bool SettingsBar::eventFilter(QObject* watched, QEvent* event) {

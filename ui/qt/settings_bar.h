@@ -3,28 +3,28 @@
 #pragma once
 
 #include <QFrame>
-#include <map>
 #include <string>
+#include <vector>
 
-#include "ui/model/workspace.h"
+#include "ui/qt/setting_box.h"
 
-class QComboBox;
-class QLabel;
 class QAction;
-
-
+class QLabel;
+class QPushButton;
 
 namespace spscope::ui {
 
 class SettingsBar : public QFrame {
  public:
   struct Actions {
-    QAction *open, *compile, *verify, *run, *stop, *search;
+    QAction *open, *more, *compile, *verify, *run, *stop, *search;
   };
   SettingsBar(Workspace& workspace, const Actions& actions, QWidget* parent = nullptr);
   ~SettingsBar() override;
-  /// For tests.
-  QComboBox* boxOf(const std::string& setting) const;
+  /// For tests; null: none of the row.
+  SettingBox* boxOf(const std::string& setting) const;
+  /// The button that shows the further settings: they hang below it.
+  QPushButton& moreButton() const { return *more_; }
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
@@ -35,11 +35,12 @@ class SettingsBar : public QFrame {
   QWidget* makeBox(const std::string& name);
   void refreshSettings();
   void refreshState();
-  void apply(const std::string& name, const QString& text);
 
   Workspace& workspace_;
   int listener_ = 0;
-  std::map<std::string, QComboBox*> boxes_;
+  std::vector<SettingBox*> boxes_;
+  QPushButton* more_ = nullptr;
+  QString more_tip_;
   QLabel *file_, *verdict_;
   QString verdict_text_;
 };

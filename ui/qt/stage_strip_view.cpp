@@ -14,7 +14,7 @@
 namespace spscope::ui {
 namespace {
 
-constexpr int kScrollBar = 6, kPadding = 9, kTightPadding = 4, kGap = 4;
+constexpr int kScrollBar = 6, kPadding = 9, kTightPadding = 4, kGap = 4, kMost = 230;
 
 QFont smallBold() {
   QFont font = smallFont();
@@ -32,6 +32,13 @@ std::pair<QString, QString> twoLines(const QString& name) {
   return {name.left(best + 1), name.mid(best + 1)};
 }
 
+/// "fuse-collectives": "fc".
+QString initials(const QString& name) {
+  QString out;
+  for (const QString& word : name.split(QLatin1Char('-'), Qt::SkipEmptyParts)) out += word.front();
+  return out;
+}
+
 }  // namespace
 
 StageChipButton::StageChipButton(QWidget* parent) : QAbstractButton(parent) {
@@ -39,7 +46,7 @@ StageChipButton::StageChipButton(QWidget* parent) : QAbstractButton(parent) {
   setFocusPolicy(Qt::StrongFocus);
   setAttribute(Qt::WA_Hover);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-  setMaximumWidth(230);
+  setMaximumWidth(kMost);
 }
 
 void StageChipButton::setChip(const StageChip& chip) {
@@ -57,19 +64,22 @@ int StageChipButton::heightOf(bool tight) const {
 }
 
 QSize StageChipButton::sizeHint() const {
+  if (slim_) return minimumSizeHint();
   const QFontMetrics title(readingFont(true)), small(smallFont());
   const int figures = small.horizontalAdvance(toQt(chip_.peak)) + small.horizontalAdvance(toQt(chip_.wire)) + (chip_.wire.empty() ? 0 : 10);
   const int width = std::max({title.horizontalAdvance(toQt(chip_.name)) + (chip_.warnings > 0 ? 18 : 0), small.horizontalAdvance(toQt(chip_.detail)), figures}) + 2 * kPadding + 4;
-  return {std::clamp(width, 90, 230), heightOf(tight_)};
+  return {std::clamp(width, 90, kMost), heightOf(tight_)};
 }
 
 QSize StageChipButton::minimumSizeHint() const {
   const QFontMetrics title(smallBold()), small(smallFont());
-  const int changes = small.horizontalAdvance(toQt(chip_.brief)) + (chip_.peak.empty() ? 0 : 8 + small.horizontalAdvance(toQt(chip_.peak)));
+  if (slim_) return {small.horizontalAdvance(initials(toQt(chip_.name))) + 2 * kTightPadding + 4, heightOf(tight_)};
+  // Where there is no room for both, the peak stands alone: the pointer is told the changes.
+  const int changes = std::max(small.horizontalAdvance(toQt(chip_.brief)), small.horizontalAdvance(toQt(chip_.peak)));
   const auto [first, second] = twoLines(toQt(chip_.name));
   const int warning = chip_.warnings > 0 ? 14 : 0;
   const int width = std::max({title.horizontalAdvance(first) + warning, title.horizontalAdvance(second), changes, small.horizontalAdvance(toQt(chip_.wire_brief))}) + 2 * kTightPadding + 4;
-  return {std::clamp(width, 48, 230), heightOf(tight_)};
+  return {std::clamp(width, 48, kMost), heightOf(tight_)};
 }
 
 void StageChipButton::setTight(bool tight) {
@@ -77,6 +87,20 @@ void StageChipButton::setTight(bool tight) {
   tight_ = tight;
   updateGeometry();
   update();
+}
+
+void StageChipButton::setSlim(bool slim) {
+  if (slim_ == slim) return;
+  slim_ = slim;
+  setMaximumWidth(slim ? minimumSizeHint().width() : kMost);
+  updateGeometry();
+  update();
+}
+
+void StageChipButton::paintSlim(QPainter& painter, const QRectF& inside) const {
+  painter.setFont(smallFont());
+  painter.setPen(tone(Tone::kSecondary));
+  painter.drawText(inside, Qt::AlignCenter, initials(toQt(chip_.name)));
 }
 
 void StageChipButton::paintEvent(QPaintEvent*) {
@@ -93,6 +117,7 @@ void StageChipButton::paintEvent(QPaintEvent*) {
     painter.setBrush(Qt::NoBrush);
     painter.drawRoundedRect(r.adjusted(2, 2, -2, -2), 4, 4);
   }
+  if (slim_) return paintSlim(painter, r);
   const int padding = tight_ ? kTightPadding : kPadding;
   const QRectF text = r.adjusted(padding, 3, -padding, -4);
   const auto width = static_cast<int>(text.width());
@@ -126,7 +151,7 @@ void StageChipButton::paintEvent(QPaintEvent*) {
   const int for_peak = peak.isEmpty() ? 0 : small.horizontalAdvance(peak) + 8;
   // With room: peak and wire below. Without: the peak beside the changes, the wire below.
   const int for_detail = width - (tight_ ? for_peak : 0);
-  line(y, small.height(), Qt::AlignLeft, small.elidedText(small.horizontalAdvance(detail) <= for_detail || brief.isEmpty() ? detail : brief, Qt::ElideRight, for_detail));
+  if (!tight_ || peak.isEmpty() || small.horizontalAdvance(brief) <= for_detail) line(y, small.height(), Qt::AlignLeft, small.elidedText(small.horizontalAdvance(detail) <= for_detail || brief.isEmpty() ? detail : brief, Qt::ElideRight, for_detail));
   painter.setPen(tone(chip_.over_limit ? Tone::kBad : Tone::kSecondary));
   line(tight_ ? y : y + small.height(), small.height(), tight_ ? Qt::AlignRight : Qt::AlignLeft, peak);
   y += small.height();
@@ -204,10 +229,20 @@ void StageStripView::arrange() {
   setVisible(!buttons_.empty());
   if (buttons_.empty()) return;
   const QMargins margins = layout_->contentsMargins();
-  int wanted = margins.left() + margins.right(), least = wanted;
-  for (const StageChipButton* b : buttons_) wanted += b->sizeHint().width() + kGap, least += b->minimumSizeHint().width() + kGap;
-  for (StageChipButton* b : buttons_) b->setTight(wanted > width());
-  setFixedHeight(buttons_.front()->sizeHint().height() + margins.top() + margins.bottom() + (least > width() ? kScrollBar : 0));
+  const auto sum = [&](auto&& widthOf) {
+    int all = margins.left() + margins.right();
+    for (const StageChipButton* b : buttons_) all += widthOf(*b) + kGap;
+    return all;
+  };
+  const auto wanted = [](const StageChipButton& b) { return b.sizeHint().width(); };
+  const auto least = [](const StageChipButton& b) { return b.minimumSizeHint().width(); };
+  // First those shrink that changed nothing, then all take their short form; what does not fit even so is scrolled.
+  for (StageChipButton* b : buttons_) b->setSlim(false);
+  const bool slim = sum(wanted) > width();
+  for (StageChipButton* b : buttons_) b->setSlim(slim && b->chip().canShrink());
+  const bool tight = sum(wanted) > width();
+  for (StageChipButton* b : buttons_) b->setTight(tight);
+  setFixedHeight(buttons_.front()->sizeHint().height() + margins.top() + margins.bottom() + (sum(least) > width() ? kScrollBar : 0));
 }
 
 }  // namespace spscope::ui

@@ -9,6 +9,7 @@
 #include "ui/model/stage_strip.h"
 
 class QHBoxLayout;
+class QPainter;
 
 namespace spscope::ui {
 
@@ -21,14 +22,18 @@ class StageChipButton : public QAbstractButton {
   QSize minimumSizeHint() const override;
   /// Where not all chips have the room that they want: names on two lines, figures in their short form.
   void setTight(bool tight);
+  /// What a stage that changed nothing shrinks to, so that the others have room: its initials. The pointer is told the rest.
+  void setSlim(bool slim);
+  bool slim() const { return slim_; }
 
  protected:
   void paintEvent(QPaintEvent* event) override;
 
  private:
   int heightOf(bool tight) const;
+  void paintSlim(QPainter& painter, const QRectF& inside) const;
   StageChip chip_;
-  bool tight_ = false;
+  bool tight_ = false, slim_ = false;
 };
 
 class StageStripView : public QScrollArea {

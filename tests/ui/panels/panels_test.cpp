@@ -215,7 +215,6 @@ TEST_F(PanelsTest, ARunFromItsFormToItsPlotsAndTheVerdict) {
   ASSERT_NE(table("Ranks"), nullptr);
   EXPECT_EQ(table("Ranks")->rowCount(), 2);
   look(panel, "run", {1000, 340});
-  panel.showVerdict();
   workspace.verify();
   ASSERT_TRUE(idle());
   look(panel, "verify", {1000, 340});

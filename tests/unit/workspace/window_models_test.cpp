@@ -48,6 +48,7 @@ class FakeView : public ActionView {
   Status setTheme(bool dark) override { return note(dark ? "dark" : "light"); }
   Status resizeTo(int w, int h) override { return note("size " + std::to_string(w) + "x" + std::to_string(h)); }
   Status showPanel(const std::string& name) override { return note("panel " + name); }
+  Status showCurve(const std::string& key) override { return note("curve " + key); }
   Status fit(bool selection) override { return note(selection ? "fit selection" : "fit"); }
   Status search(const std::string& query) override { return note("search " + query); }
   Status screenshot(const std::string& path) override { return note("screenshot " + path); }
@@ -111,6 +112,22 @@ TEST_F(WindowModels, AScriptDoesWhatTheWindowDoes) {
   EXPECT_EQ(workspace.selection().module, "blocks");
   EXPECT_EQ(stateLineOf(workspace).kind, StateLine::Kind::kEqual);
   EXPECT_EQ(view.calls, (std::vector<std::string>{"search op:all_to_all", "size 1280x800", "light", "close"}));
+}
+
+TEST_F(WindowModels, AScriptLaysOneTraceBelowAnother) {
+  const std::string trace = SPSCOPE_SOURCE_DIR "/tests/data/traces/kineto_nccl.json";
+  auto failed = script("beside " + trace + "\n");
+  ASSERT_TRUE(failed);
+  EXPECT_NE(failed->message.find("no trace is open"), std::string::npos) << failed->message;
+  failed = script("open " + trace + "\nbeside " + trace + "\ncurve sac\n");
+  ASSERT_FALSE(failed) << failed->format();
+  ASSERT_TRUE(workspace.trace());
+  ASSERT_TRUE(workspace.traceBeside());
+  EXPECT_EQ(view.calls, (std::vector<std::string>{"curve sac"}));
+  failed = script("beside /nonexistent.json\n");
+  ASSERT_TRUE(failed);
+  EXPECT_NE(failed->message.find("could not be read"), std::string::npos) << failed->message;
+  EXPECT_TRUE(workspace.traceBeside()) << "the one that is there stays";
 }
 
 TEST_F(WindowModels, AScriptEndsAtTheFirstFailureWithItsLine) {

@@ -92,6 +92,16 @@ TEST_F(WorkspaceTest, IllegalChoicesAreExplained) {
     if (c.value == "nccl") nccl = c.legal || c.reason.empty();
   EXPECT_FALSE(nccl) << "no GPU here: refused with its reason";
   for (const ChoiceState& c : choicesFor(workspace.model().get(), workspace.settings(), "save")) EXPECT_TRUE(c.legal) << c.value << ": " << c.reason;
+  for (const ChoiceState& c : choicesFor(workspace.model().get(), workspace.settings(), "dp")) {
+    EXPECT_EQ(c.legal, c.value != "4") << "two rows are no batch for four replicas: " << c.value;
+    EXPECT_EQ(c.legal, c.reason.empty()) << c.value;
+  }
+  WorkspaceSettings further;
+  EXPECT_TRUE(changedSettings(further, furtherSettings()).empty());
+  ASSERT_TRUE(changeSetting(further, "zero", "1"));
+  ASSERT_TRUE(changeSetting(further, "whole-masks", "on"));
+  EXPECT_EQ(changedSettings(further, furtherSettings()), (std::vector<std::string>{"ZeRO 1", "Whole masks on"}));
+  for (const char* wrong : {"2", "-1", "on", ""}) EXPECT_FALSE(changeSetting(further, "zero", wrong)) << wrong;
   for (const SettingInfo& info : settingInfos()) {
     EXPECT_FALSE(info.tooltip.empty()) << info.name;
     WorkspaceSettings copy = workspace.settings();

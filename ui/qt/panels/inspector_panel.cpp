@@ -44,7 +44,7 @@ QString htmlOf(const InspectorPage& page) {
       if (row.link()) value = QStringLiteral("<a href='row/%1/%2' style='color:%3; text-decoration:none'>%4</a>").arg(s).arg(r).arg(tone(Tone::kAccent).name(), value);
       // Frames of a stack have no label and take the whole width.
       if (row.label.empty()) out += QStringLiteral("<tr><td colspan='2' style='border-top:1px solid %1; color:%2'>%3</td></tr>").arg(line, text, value);
-      else out += QStringLiteral("<tr><td width='30%' style='border-top:1px solid %1; color:%2'>%3</td><td style='border-top:1px solid %1; color:%4'>%5</td></tr>")
+      else out += QStringLiteral("<tr><td width='92' style='border-top:1px solid %1; color:%2'>%3</td><td style='border-top:1px solid %1; color:%4'>%5</td></tr>")
                       .arg(line, secondary, breakable(row.label), text, value);
     }
     out += QStringLiteral("</table>");

@@ -110,15 +110,9 @@ RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), vie
   stop_->setToolTip(tr("Ends the run; the steps that are done stay"));
   verify_ = new QPushButton(tr("Verify"), this);
   verify_->setToolTip(tr("Compares loss and every gradient with the unsharded graph"));
-  QObject::connect(start_, &QPushButton::clicked, this, [this] {
-    pages_->setCurrentIndex(0);
-    view_.start();
-  });
+  QObject::connect(start_, &QPushButton::clicked, this, [this] { view_.start(); });
   QObject::connect(stop_, &QPushButton::clicked, this, [this] { view_.stop(); });
-  QObject::connect(verify_, &QPushButton::clicked, this, [this] {
-    showVerdict();
-    view_.verify();
-  });
+  QObject::connect(verify_, &QPushButton::clicked, this, [this] { view_.verify(); });
   auto* head = new QHBoxLayout;
   head->setContentsMargins(8, 0, 8, 0);
   head->addWidget(header_, 1);
@@ -247,8 +241,6 @@ QWidget* RunPanel::makeForm() {
   return scroll;
 }
 
-void RunPanel::showVerdict() { pages_->setCurrentIndex(1); }
-
 void RunPanel::fill() {
   header_->setFont(readingFont(true));
   header_->setText(toQt(view_.header()));
@@ -257,6 +249,12 @@ void RunPanel::fill() {
   start_->setEnabled(why.empty());
   start_->setToolTip(why.empty() ? tr("Trains the compiled program for some steps") : toQt(why));
   stop_->setEnabled(view_.running());
+  // What was begun comes to the front, wherever it was begun.
+  const bool runs = view_.running(), verifies = view_.verdict().kind == Verdict::Kind::kRunning;
+  if (runs && !runs_) pages_->setCurrentIndex(0);
+  if (verifies && !verifies_) pages_->setCurrentIndex(1);
+  runs_ = runs;
+  verifies_ = verifies;
   fillForm();
   fillRanks();
   fillFailure();

@@ -38,8 +38,6 @@ class RunPanel final : public QWidget {
   RunPanel(Workspace& workspace, QWidget* parent = nullptr);
   RunView& view() { return view_; }
   QString headline() const { return QString::fromStdString(view_.header()); }
-  /// Puts the page with the verdict in front.
-  void showVerdict();
   std::function<void()> on_headline;
 
  protected:
@@ -71,6 +69,7 @@ class RunPanel final : public QWidget {
   QLabel* verdict_detail_ = nullptr;
   QLabel* first_ = nullptr;
   QTableWidget* gradients_ = nullptr;
+  bool runs_ = false, verifies_ = false;  ///< at the last look
   const void* shown_verdict_ = nullptr;  ///< which verdict the table holds
   Workspace& workspace_;
 };
