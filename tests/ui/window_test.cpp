@@ -362,6 +362,9 @@ TEST_F(WindowTest, NothingIsCutAt1280By800) {
   openModel();
   window->actionNamed(QStringLiteral("compile"))->trigger();
   ASSERT_TRUE(waitFor([&] { return idle() && workspace().compiled(); }));
+  const StageChipButton* last = window->strip().chipNamed(QStringLiteral("overlap-collectives"));
+  ASSERT_NE(last, nullptr);
+  ASSERT_TRUE(waitFor([&] { return last->isVisible(); }));  // Qt shows what is added to a layout a moment later
   ASSERT_TRUE(window->resizeTo(1280, 800));
   const std::string path = folder + "/shot.png";
   ASSERT_TRUE(window->screenshot(path));  // arranged

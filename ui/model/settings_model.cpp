@@ -111,7 +111,7 @@ const std::vector<Row>& rows() {
        [](const Settings& s) { return s.compile.communication; },
        [](Settings& s, const std::string& t) { return oneOf(t, {"overlap", "fused", "plain"}) && (s.compile.communication = t, true); }},
       {{"memory-limit", "Limit", "GiB that one rank may use; a line in the memory panel", {"none", "24", "40", "80", "141"}, true, false, false},
-       [](const Settings& s) { return s.memory_limit_bytes == 0 ? std::string("none") : formatDouble(static_cast<double>(s.memory_limit_bytes) / 1073741824.0); },
+       [](const Settings& s) { return s.memory_limit_bytes == 0 ? std::string("none") : strf("%.6g", static_cast<double>(s.memory_limit_bytes) / 1073741824.0); },
        [](Settings& s, const std::string& t) { return parseBytes(t, s.memory_limit_bytes); }},
       {{"ranks", "Ranks", "gloo: processes on the CPU; virtual: all in this process", {"gloo", "virtual", "nccl"}, false, false, false},
        [](const Settings& s) { return s.run.ranks; },
