@@ -42,7 +42,7 @@ QMainWindow::separator:hover { background: %accent; }
 QDockWidget { color: %secondary; titlebar-close-icon: none; titlebar-normal-icon: none; }
 QDockWidget::title { background: %panel; padding: 6px 10px; border-bottom: 1px solid %line; }
 QFrame#bar { background: %panel; border: none; border-bottom: 1px solid %line; }
-QFrame#settings, QFrame#search { border: 1px solid %secondary; }
+QFrame#settings, QFrame#search { background: %panel; border: 1px solid %secondary; }
 QFrame#legend { background: %window; border: none; border-top: 1px solid %line; }
 QPushButton, QToolButton { background: %button; color: %text; border: 1px solid %line; border-radius: 5px; padding: 3px 10px; min-height: 18px; }
 QPushButton:hover, QToolButton:hover { background: %hover; }

@@ -126,13 +126,13 @@ void StageChipButton::paintEvent(QPaintEvent*) {
   // The name: in full size, smaller, or on two lines.
   const QString name = toQt(chip_.name);
   const int for_name = width - (chip_.warnings > 0 ? 14 : 0);
-  const bool large = QFontMetrics(readingFont(true)).horizontalAdvance(name) <= for_name || !tight_;
+  const bool large = QFontMetrics(readingFont(true)).horizontalAdvance(name) < for_name || !tight_;
   const QFont font = large ? readingFont(true) : smallBold();
   const QFontMetrics title(font);
   painter.setFont(font);
   painter.setPen(tone(chip_.failed ? Tone::kBad : chip_.unchanged && !chip_.shown ? Tone::kSecondary : Tone::kText));
   double y = text.top();
-  if (large || title.horizontalAdvance(name) <= for_name) {
+  if (large || title.horizontalAdvance(name) < for_name) {
     line(y, title.height(), Qt::AlignLeft, title.elidedText(name, Qt::ElideRight, for_name));
   } else {
     const auto [first, second] = twoLines(name);
