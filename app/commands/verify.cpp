@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // spscope verify: the sharded step against the unsharded one.
-#include "core/session/verify.h"
+#include "core/session/shrink.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,11 +24,14 @@ class Verify : public Command {
            "of every parameter must agree within what the precision allows.\n"
            "Where they do not, both run again node by node, and the first node (forward, then backward) whose value, put together from the ranks, differs is named: "
            "the ranks that are off, the pass that made it, its source line. --bisect compares after every pass as well, and names the first after which the result differs.\n"
-           "--dtype float64 makes that a sharp test. Without --inputs, ids and labels are random; files without weights need --seed-weights.";
+           "--dtype float64 makes that a sharp test. Without --inputs, ids and labels are random; files without weights need --seed-weights.\n"
+           "--shrink proves a reduced twin instead, where the real step is too large or has no weights: fewer tokens, narrower dimensions, equal layers folded, and the same plan "
+           "node for node. What that leaves open is listed.";
   }
   std::string examples() const override {
     return "  spscope verify resources/samples/llama_gqa.pt2 --sp 4 --dtype float64\n"
            "  spscope verify resources/samples/llama_gqa.pt2 --inputs resources/samples/llama_gqa.inputs.safetensors\n"
+           "  spscope verify llama3_8b.pt2 --seq 131072 --sp 8 --shrink\n"
            "  spscope verify model.pt2 --ranks gloo --grads grads.safetensors";
   }
   std::string meaningOfNo() const override { return "the results differ; cancelled; or an output could not be written"; }
@@ -40,6 +43,7 @@ class Verify : public Command {
     command.add_option("--ranks", ranks_, "virtual: all in this process; gloo and nccl: a process each")->capture_default_str()->type_name("virtual|gloo|nccl");
     command.add_option("--timeout", timeout_, "deadline of every collective of processes, in seconds")->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
     command.add_flag("--bisect", bisect_, "where they differ: run the stages of the pipeline, and name the pass after which the result first differs");
+    command.add_flag("--shrink", shrink_, "prove a reduced twin with the same plan: fewer tokens, narrower dimensions, equal layers folded");
     command.add_option("--grads", grads_, "write the sharded run's gradients as safetensors")->type_name("FILE");
   }
 
@@ -58,9 +62,16 @@ class Verify : public Command {
     verify.ranks = ranks_;
     verify.timeout_seconds = timeout_;
     verify.open = what;
-    SP_ASSIGN(const session::VerifyOutcome outcome, session::verify(*model, verify, request));
+    session::ShrinkOutcome shrunk;
+    if (shrink_) {
+      SP_ASSIGN(shrunk, session::verifyShrunk(*model, {verify, {}}, request));
+    } else {
+      SP_ASSIGN(shrunk.proof, session::verify(*model, verify, request));
+    }
+    const session::VerifyOutcome& outcome = shrunk.proof;
     report.stopClock();
     fill(report, outcome);
+    if (shrink_) report.json["shrink"] = shrinkJson(shrunk.report);
     if (!outcome.equal && !std::isfinite(outcome.reference_loss) && !std::isfinite(outcome.loss)) {
       report.json["verdict"] = "refused";
       return makeError("reference-not-finite", strf("the loss of the unsharded graph is %g on these inputs, and so is the sharded one: nothing can be compared",
@@ -71,7 +82,8 @@ class Verify : public Command {
       return makeError("reference-not-finite", strf("gradients of the unsharded graph are no numbers on these inputs, although its loss is %g: nothing can be compared",
                                                     outcome.reference_loss));
     }
-    describe(report.page, outcome, verify.settings);
+    describe(report.page, outcome, verify.settings, shrink_);
+    if (shrink_) describeShrink(report.page, shrunk.report);
     addCompilePage(report.appendix, outcome.compiled, verify.settings);
     addCompileCharts(report.appendix, outcome.compiled);
     logStages(outcome.compiled);
@@ -159,8 +171,9 @@ class Verify : public Command {
     else page.line("the result first differs after " + b.pass);
   }
 
-  static void describe(Page& page, const session::VerifyOutcome& o, const passes::Settings& settings) {
-    page.line(strf("%s: the step on %d rank%s against the unsharded graph", o.equal ? "EQUAL" : "DIFFERENT", settings.ranks(), settings.ranks() == 1 ? "" : "s"));
+  static void describe(Page& page, const session::VerifyOutcome& o, const passes::Settings& settings, bool twin) {
+    page.line(strf("%s%s: the step on %d rank%s against the unsharded graph", o.equal ? "EQUAL" : "DIFFERENT", twin ? " on a reduced twin" : "", settings.ranks(),
+                   settings.ranks() == 1 ? "" : "s"));
     page.table({{"", "sharded", "unsharded", "relative difference", "allowed"},
                 {"loss", formatDouble(o.loss), formatDouble(o.reference_loss), strf("%.3g", o.loss_rel), strf("%.3g", o.tolerance.loss)},
                 {"worst gradient", o.gradients.worst, "", strf("%.3g", o.gradients.rel_max), strf("%.3g", o.tolerance.gradient)}});
@@ -185,11 +198,47 @@ class Verify : public Command {
                    formatBytes(o.reference_peak_bytes).c_str()));
   }
 
+  static Json shrinkJson(const session::ShrinkReport& r) {
+    Json dimensions = Json::array(), layers = Json::array();
+    for (const auto& d : r.dimensions) dimensions.push_back({{"name", d.name}, {"from", d.from}, {"to", d.to}, {"kept_because", d.kept_because}});
+    for (const auto& g : r.layers) layers.push_back({{"group", g.group}, {"layers", g.layers}, {"kept", g.kept}});
+    return {{"dimensions", std::move(dimensions)},
+            {"layers", std::move(layers)},
+            {"nodes", r.step.nodes},
+            {"nodes_compared", r.step.compared},
+            {"twin_nodes", r.step.twin_nodes},
+            {"collectives", r.step.collectives},
+            {"twin_collectives", r.step.twin_collectives},
+            {"recomputed", r.recomputed},
+            {"twin_recomputed", r.twin_recomputed},
+            {"saved_as_real", r.saved_as_real},
+            {"weights_bytes", r.weights_bytes},
+            {"twin_weights_bytes", r.twin_weights_bytes},
+            {"seeded", r.seeded},
+            {"kept", r.kept},
+            {"not_kept", r.not_kept}};
+  }
+
+  static void describeShrink(Page& page, const session::ShrinkReport& r) {
+    std::vector<std::vector<std::string>> rows{{"reduced", "real", "twin", ""}};
+    const auto number = [](std::int64_t n) { return std::to_string(n); };
+    for (const auto& d : r.dimensions)
+      if (d.from != d.to || !d.kept_because.empty()) rows.push_back({d.name, number(d.from), number(d.to), d.from == d.to ? "stays: " + d.kept_because : ""});
+    for (const auto& g : r.layers) rows.push_back({"layers of " + g.group, number(g.layers), number(g.kept), ""});
+    rows.push_back({"weights", formatBytes(r.weights_bytes), formatBytes(r.twin_weights_bytes), ""});
+    rows.push_back({"nodes of the step", number(r.step.nodes), number(r.step.twin_nodes), strf("%lld compared, all the same", static_cast<long long>(r.step.compared))});
+    page.table(std::move(rows));
+    page.line("the same in both:");
+    for (const std::string& line : r.kept) page.line("  " + line);
+    page.line("not shown by this proof:");
+    for (const std::string& line : r.not_kept) page.line("  " + line);
+  }
+
   ModelFlags model_;
   CompileFlags flags_;
   DataFlags data_;
   std::string grads_;
-  bool bisect_ = false;
+  bool bisect_ = false, shrink_ = false;
   std::string ranks_ = "virtual";
   double timeout_ = 120.0;
 };

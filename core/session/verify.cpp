@@ -85,13 +85,18 @@ Status locate(const Model& model, const VerifyRequest& what, const exec::TensorB
 }  // namespace
 
 Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, const Request& request) {
-  VerifyOutcome out;
   SP_TRY(checkTransport(what.ranks));
-  exec::setThreads(what.settings.threads);
   CompileRequest compile_request;
   compile_request.settings = what.settings;
   request.report("compile");
-  SP_ASSIGN(out.compiled, compile(model, compile_request, request));
+  SP_ASSIGN(CompileOutcome compiled, compile(model, compile_request, request));
+  return prove(model, what, std::move(compiled), request);
+}
+
+Result<VerifyOutcome> prove(const Model& model, const VerifyRequest& what, CompileOutcome compiled, const Request& request) {
+  VerifyOutcome out;
+  out.compiled = std::move(compiled);
+  exec::setThreads(what.settings.threads);
   request.report("load weights");
   SP_ASSIGN(const exec::TensorBag state, loadState(model, what.data, request));
   SP_ASSIGN(const exec::TensorBag inputs, loadInputs(model, what.data, 0, request));

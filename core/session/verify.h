@@ -44,6 +44,9 @@ struct VerifyOutcome {
 /// inputs and weights, and compares on every rank; where they differ, both run again, node by node, in this process. Errors: those of compile, loadState, loadInputs and the executor.
 Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, const Request& request);
 
+/// The same for programs that are there already, `what.settings` those that they were compiled with; processes compile for themselves.
+Result<VerifyOutcome> prove(const Model& model, const VerifyRequest& what, CompileOutcome compiled, const Request& request);
+
 /// The program of each rank. Needs a compilation of all ranks.
 std::vector<std::shared_ptr<const ir::Graph>> programsOf(const passes::Compiled& compiled);
 

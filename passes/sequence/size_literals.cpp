@@ -54,6 +54,13 @@ class Writer {
       const std::size_t d = static_cast<std::size_t>(normDim(ir::intArg(n, "dim", 0), static_cast<int>(out.size())));
       writeInt(n, "repeats", out[d] / rules_.newShape(x)[d]);
       writeInt(n, "output_size", out[d]);
+    } else if (base == "split_with_sizes" || (base == "split" && n.outputs.size() > 1)) {
+      writeParts(n);
+    } else if (base == "embedding") {
+      writePadding(n, "padding_idx", rules_.newShape(ir::useArg(n, "weight"))[0]);
+    } else if (base == "cross_entropy_loss") {
+      const Dims scores = rules_.newShape(ir::useArg(n, "self"));
+      writePadding(n, "ignore_index", scores[scores.size() == 1 ? 0 : 1]);
     } else if (base == "split" && n.outputs.size() == 1) {
       const std::size_t d = static_cast<std::size_t>(normDim(ir::intArg(n, "dim", 0), static_cast<int>(out.size())));
       writeInt(n, "split_size", std::max(out[d], ir::intArg(n, "split_size", 0)));
@@ -64,6 +71,21 @@ class Writer {
   }
 
  private:
+  void writeParts(Node& n) {
+    const ValueId x = ir::useArg(n, "self");
+    const std::size_t d = static_cast<std::size_t>(normDim(ir::intArg(n, "dim", 0), static_cast<int>(graph_.value(x).shape.size())));
+    Dims parts;
+    for (ValueId v : n.outputs) {
+      if (v == kNone) return;
+      parts.push_back(rules_.newShape(v)[d]);
+    }
+    if (ir::baseName(n.op) == "split_with_sizes") writeList(n, "split_sizes", parts);
+    else if (parts.front() != graph_.value(n.outputs.front()).shape[d]) writeInt(n, "split_size", parts.front());
+  }
+  /// An index of a table or class that is there no longer: the last one stands for it.
+  void writePadding(Node& n, Symbol name, std::int64_t rows) {
+    if (ir::intArg(n, name, -1) >= rows) writeInt(n, name, rows - 1);
+  }
   /// Entries of -1 stay: they mean "what remains" in a view and "as it is" in an expand.
   void writeList(Node& n, Symbol name, const Dims& sizes) {
     const auto given = ir::intListArg(n, name);

@@ -17,8 +17,8 @@ using ir::ValueId;
 
 // --- helpers --------------------------------------------------------------------------------------------------------
 
-SizeRules::SizeRules(const ir::Graph& graph, SizeSystem& system)
-    : graph_(graph), system_(system), dims_(graph.valueCount()), bounds_(graph.valueCount()) {
+SizeRules::SizeRules(const ir::Graph& graph, SizeSystem& system, Resizable resizable)
+    : graph_(graph), system_(system), all_(resizable == Resizable::kAll), dims_(graph.valueCount()), bounds_(graph.valueCount()) {
   for (const ir::Input& input : graph.inputs) {
     const ir::Value& v = graph.value(input.value);
     auto& list = dims(input.value);
@@ -27,7 +27,7 @@ SizeRules::SizeRules(const ir::Graph& graph, SizeSystem& system)
       if (v.shape[d] == 1) continue;
       static constexpr const char* kinds[] = {"parameter", "buffer", "constant", "input"};
       const char* kind = kinds[static_cast<std::size_t>(input.kind)];
-      list[d] = {input.kind == ir::InputKind::kUser
+      list[d] = {all_ || input.kind == ir::InputKind::kUser
                      ? system_.free(v.shape[d], kNone)
                      : system_.pinned(v.shape[d], strf("%s %s has %lld entries in dim %zu", kind, input.name.c_str(),
                                                        static_cast<long long>(v.shape[d]), d))};
@@ -41,6 +41,13 @@ AtomList SizeRules::literal(std::int64_t size, NodeId at) {
 
 AtomList SizeRules::fixed(std::int64_t size, const std::string& reason) {
   return size == 1 ? AtomList{} : AtomList{system_.pinned(size, reason)};
+}
+
+void SizeRules::keepOperands(const Node& n, std::size_t from, const std::string& why) {
+  if (!all_) return;
+  const std::vector<ValueId> ops = operands(n);
+  for (std::size_t i = from; i < ops.size(); ++i)
+    for (const AtomList& list : dims(ops[i])) system_.pin(list, why, n.id);
 }
 
 std::vector<ValueId> SizeRules::operands(const Node& n) const {
@@ -100,6 +107,7 @@ void SizeRules::elementwise(const Node& n) {
 
 void SizeRules::sameAsFirst(const Node& n) {  // the first operand's sizes, whatever the others are
   const ValueId x = operands(n)[0];
+  keepOperands(n, 1, n.op.str() + " has further operands");
   for (std::size_t i = 0; i < n.outputs.size(); ++i)
     if (n.outputs[i] != kNone) set(n, i, dims(x));
 }
@@ -243,6 +251,12 @@ void SizeRules::convolution(const Node& n) {
   std::vector<AtomList> result(dims(x).size());
   result[0] = dims(x)[0];
   result[1] = dims(w)[0];
+  if (all_) {
+    for (std::size_t d = 2; d < dims(w).size(); ++d) system_.pin(dims(w)[d], "the kernel of a convolution", n.id);
+    if (ir::intArg(n, "groups", 1) == 1) system_.unify(dims(x)[1], dims(w)[1], n.id);
+    else system_.pin(dims(x)[1], "a convolution in groups", n.id), system_.pin(dims(w)[0], "a convolution in groups", n.id);
+    if (const ValueId bias = ir::useArg(n, "bias"); bias != kNone) system_.unify(dims(bias)[0], dims(w)[0], n.id);
+  }
   for (std::size_t d = 2; d < result.size(); ++d) {
     const std::int64_t step = !stride ? 1 : (*stride)[std::min(d - 2, stride->size() - 1)];
     if (step == 1) {  // padding and kernel take away as many entries, whatever the length

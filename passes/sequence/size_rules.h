@@ -24,6 +24,7 @@ struct SizeCut {
   std::int64_t start = 0, end = 0, n = 0;  ///< in the file, both within [0, n]
   Bound start_at = Bound::kStart, end_at = Bound::kOpen;
   bool decided = false;
+  std::optional<std::int64_t> places;  ///< of a width cut in equal parts: which of them
 };
 
 /// aten.select with a literal index; the same convention.
@@ -54,9 +55,12 @@ struct TableRead {
   ValueBound bound;
 };
 
+/// Which sizes may change: those of what runs through the program, or those of what the file stores as well.
+enum class Resizable : std::uint8_t { kLengths, kAll };
+
 class SizeRules {
  public:
-  SizeRules(const ir::Graph& graph, SizeSystem& system);
+  SizeRules(const ir::Graph& graph, SizeSystem& system, Resizable resizable = Resizable::kLengths);
 
   /// States the rules of all nodes. The inputs' atoms exist before (dims() of an input), so that lengths can be given.
   void run();
@@ -113,6 +117,7 @@ class SizeRules {
   void slice(const ir::Node& n);
   void select(const ir::Node& n);
   void split(const ir::Node& n);
+  void splitAnywhere(const ir::Node& n, ir::ValueId x, std::size_t d);
   void cat(const ir::Node& n);
   void stack(const ir::Node& n);
   void pad(const ir::Node& n);
@@ -139,8 +144,12 @@ class SizeRules {
   int rank(ir::ValueId v) const { return static_cast<int>(shape(v).size()); }
   std::vector<ir::ValueId> operands(const ir::Node& n) const;
 
+  /// With Resizable::kAll: an operand whose size the rule does not connect with anything keeps it.
+  void keepOperands(const ir::Node& n, std::size_t from, const std::string& why);
+
   const ir::Graph& graph_;
   SizeSystem& system_;
+  const bool all_;  ///< Resizable::kAll
   std::vector<std::vector<AtomList>> dims_;
   std::vector<std::optional<ValueBound>> bounds_;
   std::unordered_map<ir::NodeId, SizeCut> cuts_;

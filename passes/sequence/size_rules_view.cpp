@@ -220,7 +220,7 @@ void SizeRules::slice(const Node& n) {
   if (part == size && !(table && end == size)) {
     // The whole dim; an explicit end on what is no table is the length itself.
     if (end != INT64_MAX && end > size) {
-      SizeCut cut{dims(x)[d], kNone, 0, end, size, SizeCut::Bound::kStart, SizeCut::Bound::kStart, true};
+      SizeCut cut{dims(x)[d], kNone, 0, end, size, SizeCut::Bound::kStart, SizeCut::Bound::kStart, true, {}};
       cuts_[n.id] = cut;  // "the first 1024": checked against the new length
       cut_order_.push_back(n.id);
     }
@@ -253,6 +253,22 @@ void SizeRules::slice(const Node& n) {
 bool SizeRules::applyCut(NodeId at, SizeCut& cut, bool decide) {
   using Bound = SizeCut::Bound;
   if (cut.decided) return false;
+  if (cut.part != kNone && system_.lengthOf(cut.whole) == Length::kWidth && system_.difference(cut.whole, decide)) {
+    // Halves of a head, thirds of a product: parts of a width stay the same part of it.
+    const std::int64_t part = cut.end - cut.start;
+    if (cut.n % part != 0 || cut.start % part != 0) {
+      system_.refuse({at, Length::kWidth, cut.n, 0, "a slice that is no whole part of its dim"});
+      return false;
+    }
+    SizeEquation e;
+    e.lhs = cut.whole;
+    e.terms = {{system_.pinned(cut.n / part, "parts of a dim"), cut.part}};
+    e.at = at;
+    system_.add(std::move(e));
+    cut.places = cut.start / part;
+    cut.decided = true;
+    return true;
+  }
   const auto whole = system_.difference(cut.whole, decide);
   const auto part = cut.part == kNone ? std::optional<std::int64_t>(0) : system_.difference(cut.part);
   if (whole && *whole != 0) {
@@ -304,6 +320,7 @@ bool SizeRules::applyCut(NodeId at, SizeCut& cut, bool decide) {
 std::pair<std::int64_t, std::int64_t> SizeRules::newBounds(const SizeCut& cut) const {
   const std::int64_t moved = system_.difference(cut.whole, true).value_or(0);
   if (cut.part == kNone && cut.end > cut.n) return {cut.start, cut.end};  // clamped
+  if (cut.places) return {*cut.places * system_.newSize(cut.part), (*cut.places + 1) * system_.newSize(cut.part)};
   const std::int64_t start = cut.start + (cut.start_at == SizeCut::Bound::kEnd ? moved : 0);
   return {start, start + (cut.part == kNone ? 1 : system_.newSize(cut.part))};
 }
@@ -328,13 +345,30 @@ std::int64_t SizeRules::newIndex(const SizePick& pick) const {
   return pick.index;
 }
 
+void SizeRules::splitAnywhere(const Node& n, ValueId x, std::size_t d) {  // q, k and v of one product: each follows its use
+  SizeEquation e;
+  e.lhs = dims(x)[d];
+  e.at = n.id;
+  for (std::size_t i = 0; i < n.outputs.size(); ++i) {
+    std::vector<AtomList> out = dims(x);
+    if (n.outputs[i] == kNone) return unknown(n);
+    out[d] = {system_.free(shape(n.outputs[i])[d], n.id)};
+    e.terms.push_back(out[d]);
+    set(n, i, std::move(out));
+  }
+  system_.add(std::move(e));
+}
+
 void SizeRules::split(const Node& n) {
   const ValueId x = operands(n)[0];
   const std::string_view base = ir::baseName(n.op);
   const std::size_t d = static_cast<std::size_t>(normDim(ir::intArg(n, "dim", 0), rank(x)));
   const std::int64_t size = shape(x)[d];
   const std::size_t parts = n.outputs.size();
-  const bool chunks = base == "chunk" && parts > 1 && size % static_cast<std::int64_t>(parts) == 0;
+  bool chunks = base == "chunk" && parts > 1 && size % static_cast<std::int64_t>(parts) == 0;
+  if (all_ && parts > 1 && base != "unbind")
+    chunks = std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return v != kNone && shape(v)[d] * static_cast<std::int64_t>(parts) == size; });
+  if (parts > 1 && !chunks && all_ && base == "split_with_sizes") return splitAnywhere(n, x, d);
   if (parts > 1 && !chunks)
     system_.pin(dims(x)[d], base == "unbind" ? strf("unbind gives %zu values", parts)
                                              : strf("%s cuts the dim of %lld at fixed places", n.op.str().c_str(), ll(size)),

@@ -139,6 +139,19 @@ std::vector<AtomList> SizeSystem::sides(const SizeEquation& e) const {
   return out;
 }
 
+std::optional<std::int64_t> SizeSystem::evenPart(const SizeEquation& e, Atom open) const {
+  if (e.lhs.size() != 1 || !root(e.lhs[0]).difference) return std::nullopt;
+  std::int64_t rest = newSize(e.lhs) - e.constant, parts = 0;
+  for (const AtomList& t : e.terms) {
+    const bool open_term = t.size() == 1 && find(t[0]) == find(open);
+    if (!open_term && std::any_of(t.begin(), t.end(), [&](Atom a) { return !root(a).difference; })) return std::nullopt;
+    rest -= open_term ? oldSize(t[0]) : newSize(t);
+    parts += open_term;
+  }
+  if (parts == 0 || rest % parts != 0) return std::nullopt;
+  return rest / parts;
+}
+
 bool SizeSystem::applyEquation(const SizeEquation& e, bool decide) {
   Atom open = kNone;
   std::size_t open_side = 0;
@@ -158,6 +171,11 @@ bool SizeSystem::applyEquation(const SizeEquation& e, bool decide) {
       open = a, open_side = s;
     }
   if (!moving || occurrences == 0) return false;
+  if (classes == 1 && occurrences > 1)
+    if (const auto part = evenPart(e, open)) {
+      setDifference(open, *part, length, e.at);
+      return true;
+    }
   if (classes > 1 || occurrences > 1) {
     if (!decide) return false;
     for (Atom p : e.prefer) {
@@ -261,6 +279,30 @@ const std::string& SizeSystem::reasonOf(const AtomList& list) const {
   for (Atom a : list)
     if (!reasonOf(a).empty()) return reasonOf(a);
   return none;
+}
+
+std::vector<Atom> SizeSystem::leaves() const {
+  std::vector<bool> left_out(atoms_.size(), true), taken(atoms_.size(), false);
+  for (std::size_t i = 0; i < atoms_.size(); ++i)
+    if (!atoms_[i].literal) left_out[index(find(static_cast<Atom>(i)))] = false;
+  for (std::size_t i = 0; i < atoms_.size(); ++i)
+    if (root(static_cast<Atom>(i)).pinned) left_out[i] = true;
+  for (const SizeEquation& e : equations_) {
+    const std::vector<AtomList> all = sides(e);
+    const bool product = std::any_of(all.begin(), all.end(), [](const AtomList& s) { return s.size() > 1; });
+    if (e.lhs.size() == 1) left_out[index(find(e.lhs[0]))] = true;
+    else if (product)
+      for (const AtomList& side : all)
+        if (side.size() == 1) left_out[index(find(side[0]))] = true;
+  }
+  std::vector<Atom> out;
+  for (std::size_t i = 0; i < atoms_.size(); ++i) {
+    const std::size_t r = index(find(static_cast<Atom>(i)));
+    if (left_out[r] || taken[r]) continue;
+    taken[r] = true;
+    out.push_back(static_cast<Atom>(r));
+  }
+  return out;
 }
 
 std::vector<std::pair<Atom, NodeId>> SizeSystem::openLiterals() const {

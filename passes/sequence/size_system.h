@@ -24,7 +24,7 @@ using Atom = std::int32_t;
 using AtomList = boost::container::small_vector<Atom, 2>;  ///< of one dimension; empty where its size is 1
 
 /// Which length makes an atom change; it decides the code of a refusal.
-enum class Length : std::uint8_t { kNone, kSequence, kBatch };
+enum class Length : std::uint8_t { kNone, kSequence, kBatch, kWidth };  // kWidth: of a model made narrower (passes/shrink)
 
 /// A size that would have to change and cannot.
 struct SizeConflict {
@@ -83,6 +83,10 @@ class SizeSystem {
 
   const std::optional<SizeConflict>& conflict() const { return conflict_; }
   void refuse(SizeConflict conflict) { if (!conflict_) conflict_ = std::move(conflict); }
+  /// One atom of each class that no equation gives as a whole: all other sizes follow from theirs. Pinned ones and those that only
+  /// literals speak of are left out.
+  std::vector<Atom> leaves() const;
+  bool same(Atom a, Atom b) const { return find(a) == find(b); }  ///< of one class
   /// Literal atoms that nothing explained: open to the end.
   std::vector<std::pair<Atom, ir::NodeId>> openLiterals() const;
 
@@ -103,6 +107,8 @@ class SizeSystem {
   AtomInfo& root(Atom a) { return atoms_[index(find(a))]; }
   const AtomInfo& root(Atom a) const { return atoms_[index(find(a))]; }
   bool applyEquation(const SizeEquation& e, bool decide);
+  /// 12 = x + x: what x changes by, where only its class is open, once in each of its terms.
+  std::optional<std::int64_t> evenPart(const SizeEquation& e, Atom open) const;
   std::vector<AtomList> sides(const SizeEquation& e) const;
   void setDifference(Atom a, std::int64_t difference, Length length, ir::NodeId at);
 
