@@ -2,7 +2,6 @@
 #include "core/session/shrink.h"
 
 #include <algorithm>
-#include <set>
 
 #include "core/base/strings.h"
 #include "core/ir/mask_rule.h"
@@ -101,16 +100,25 @@ std::int64_t widestWindow(const ir::Graph& graph) {
   return out;
 }
 
+/// A twin that did not get small is not started.
+Status checkSize(const CompileOutcome& small, const ShrinkRequest& what, const ShrinkReport& r) {
+  const std::int64_t need = small.figures.memory.peak * what.verify.settings.ranks();
+  if (need <= what.most_bytes) return {};
+  Error e = makeError("twin-too-large", strf("the reduced twin would still need %s for %d ranks, %s at most are allowed", formatBytes(need).c_str(), what.verify.settings.ranks(),
+                                             formatBytes(what.most_bytes).c_str()));
+  for (const passes::Dimension& d : r.dimensions)
+    if (d.to == d.from && !d.kept_because.empty()) e.notes.push_back(strf("%s stays %lld: ", d.name.c_str(), static_cast<long long>(d.to)) + d.kept_because);
+  return e;
+}
+
 void tellWhatIsOpen(const Model& model, const Twin& twin, const CompileOutcome& real, const CompileOutcome& small, ShrinkReport& r) {
   const auto ll = [](std::int64_t n) { return static_cast<long long>(n); };
   r.kept.push_back(strf("ranks %d x %d, every op, placement and collective: %lld of %lld nodes of the step against the twin's %lld", twin.settings.dp, twin.settings.sp, ll(r.step.compared), ll(r.step.nodes),
                         ll(r.step.twin_nodes)));
   r.kept.push_back("counts of heads and experts, q to key heads, what divides by the number of ranks and what does not, types, masks");
   if (r.saved_as_real) r.kept.push_back(strf("what the backward makes again: %lld nodes of the real step, %lld of the twin", ll(r.recomputed), ll(r.twin_recomputed)));
-  for (const passes::Dimension& d : r.dimensions) {
+  for (const passes::Dimension& d : r.dimensions)
     if (d.name == "sequence" && d.to != d.from) r.not_kept.push_back(strf("positions from %lld to %lld, and the numbers that positional encodings have there", ll(d.to), ll(d.from - 1)));
-    if (d.to == d.from && !d.kept_because.empty()) continue;
-  }
   if (std::any_of(r.dimensions.begin(), r.dimensions.end(), [](const auto& d) { return d.to != d.from; }))
     r.not_kept.push_back("rounding of sums as long as the real ones, magnitudes of real activations");
   if (r.seeded) r.not_kept.push_back(model.imported->weightless ? "the weights: the file has none, they are random" : "the weights: random, as asked for");
@@ -120,6 +128,11 @@ void tellWhatIsOpen(const Model& model, const Twin& twin, const CompileOutcome& 
   if (!r.saved_as_real) r.not_kept.push_back("what the backward makes again: the twin chose by its own sizes");
   const std::int64_t a = issued(real.figures.collectives_fused), b = issued(small.figures.collectives_fused);
   if (a != b) r.not_kept.push_back(strf("which collectives are joined into one: %lld are issued, the twin issues %lld", ll(a), ll(b)));
+  for (const ir::NodeId id : real.compiled.planned->order)
+    if (real.compiled.planned->node(id).op == ir::kMaskedAttention) {
+      r.not_kept.push_back("masks that depend on the inputs: the twin's inputs are made, one document without padding");
+      break;
+    }
   const std::int64_t window = widestWindow(*real.compiled.planned);
   for (const passes::Dimension& d : r.dimensions)
     if (d.name == "sequence" && window >= d.to && window < d.from) r.not_kept.push_back(strf("the mask's window of %lld: it reaches over all of the twin's %lld tokens", ll(window), ll(d.to)));
@@ -130,8 +143,7 @@ void tellWhatIsOpen(const Model& model, const Twin& twin, const CompileOutcome& 
 Result<Twin> makeTwin(const Model& model, const passes::Settings& settings, const passes::NarrowLimits& limits, const Request& request) {
   Twin out;
   passes::Fold fold = passes::foldLayers(*model.graph);
-  passes::Settings marks = settings;
-  SP_ASSIGN(passes::Narrowed narrowed, passes::narrow(fold.graph, marks, model.imported->seq, model.imported->batch, limits, request.cancel));
+  SP_ASSIGN(passes::Narrowed narrowed, passes::narrow(fold.graph, settings, model.imported->seq, model.imported->batch, limits, request.cancel));
   auto small = std::make_shared<Model>(model);
   auto imported = std::make_shared<io::ImportedModel>(*model.imported);
   imported->seq = narrowed.seq;
@@ -195,11 +207,14 @@ Result<ShrinkOutcome> verifyShrunk(const Model& model, const ShrinkRequest& what
   r.weights_bytes = weightBytes(*model.graph);
   r.twin_weights_bytes = weightBytes(*twin.model->graph);
   SP_TRY(matchPlans(real.compiled, small.compiled, twin.stands_for, r));
+  SP_TRY(checkSize(small, what, r));
 
   const ir::Graph* chosen = stageOf(real.compiled, "choose-saved");
   if (chosen != nullptr && twin.settings.dp == 1 && twin.settings.zero == 0) {
-    SP_TRY(takeOverSaved(twin, *chosen, small, inner));
-    r.saved_as_real = true;
+    // Ranks with shorter shards may run other nodes than the rank whose choice is known: then the twin's own choice stays.
+    const Status taken = takeOverSaved(twin, *chosen, small, inner);
+    SP_TRY(request.cancel.check());
+    r.saved_as_real = taken.has_value();
   }
   r.recomputed = recomputedNodes(*real.compiled.programs.front());
   r.twin_recomputed = recomputedNodes(*small.compiled.programs.front());

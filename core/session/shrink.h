@@ -47,6 +47,7 @@ struct ShrinkOutcome {
 struct ShrinkRequest {
   VerifyRequest verify;  ///< ranks "virtual", no input files
   passes::NarrowLimits limits;
+  std::int64_t most_bytes = std::int64_t{8} << 30;  ///< that the twin's ranks may need together, as predicted
 };
 
 /// The reduced model. Errors: cancelled.
@@ -56,7 +57,7 @@ Result<Twin> makeTwin(const Model& model, const passes::Settings& settings, cons
 /// Error: twin-plan-differs, with the first nodes that do.
 Status matchPlans(const passes::Compiled& real, const passes::Compiled& twin, const std::map<std::string, std::string>& stands_for, ShrinkReport& report);
 
-/// Errors: those of verify, twin-plan-differs, usage (input files, ranks that are processes).
+/// Errors: those of verify, twin-plan-differs, twin-too-large, usage (input files, ranks that are processes).
 Result<ShrinkOutcome> verifyShrunk(const Model& model, const ShrinkRequest& what, const Request& request);
 
 }  // namespace spscope::session

@@ -34,11 +34,19 @@ Error captureError(const ir::Graph& graph, ir::NodeId id, std::string message) {
   return error;
 }
 
+/// No gaps and no overlaps: the layout is a permutation of rows. A window of a larger tensor is copied out of it before it runs.
+bool isDense(const ir::Dims& sizes, const ir::Dims& strides) {
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < sizes.size(); ++d) last += std::max<std::int64_t>(sizes[d] - 1, 0) * strides[d];
+  return last + 1 == ir::numel(sizes);
+}
+
 /// A tensor without memory, laid out as the file has it where the rank holds all of it.
 at::Tensor metaTensor(const ir::Graph& graph, const ir::Input& input) {
   const ir::Value& value = graph.value(input.value);
   std::vector<std::int64_t> strides(value.local.size());
-  if (input.storage && input.storage->strides.size() == value.local.size() && value.local == value.shape) {
+  if (input.storage && input.storage->strides.size() == value.local.size() && value.local == value.shape &&
+      isDense(value.local, input.storage->strides)) {
     strides = input.storage->strides;
   } else {
     std::int64_t next = 1;

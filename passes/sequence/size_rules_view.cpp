@@ -256,6 +256,12 @@ bool SizeRules::applyCut(NodeId at, SizeCut& cut, bool decide) {
   if (cut.part != kNone && system_.lengthOf(cut.whole) == Length::kWidth && system_.difference(cut.whole, decide)) {
     // Halves of a head, thirds of a product: parts of a width stay the same part of it.
     const std::int64_t part = cut.end - cut.start;
+    if (part <= 0) {  // what is left of a head behind a rotary part that is all of it: nothing
+      system_.pin(cut.part, "an empty part", at);
+      cut.start_at = cut.start == cut.n ? SizeCut::Bound::kEnd : SizeCut::Bound::kStart;
+      cut.decided = true;
+      return true;
+    }
     if (cut.n % part != 0 || cut.start % part != 0) {
       system_.refuse({at, Length::kWidth, cut.n, 0, "a slice that is no whole part of its dim"});
       return false;
@@ -267,6 +273,10 @@ bool SizeRules::applyCut(NodeId at, SizeCut& cut, bool decide) {
     system_.add(std::move(e));
     cut.places = cut.start / part;
     cut.decided = true;
+    return true;
+  }
+  if (all_ && decide && cut.part != kNone && !system_.difference(cut.part) && system_.difference(cut.whole, false) == 0) {
+    system_.pin(cut.part, "a part of a dim that stays", at);
     return true;
   }
   const auto whole = system_.difference(cut.whole, decide);
@@ -348,6 +358,7 @@ std::int64_t SizeRules::newIndex(const SizePick& pick) const {
 void SizeRules::splitAnywhere(const Node& n, ValueId x, std::size_t d) {  // q, k and v of one product: each follows its use
   SizeEquation e;
   e.lhs = dims(x)[d];
+  e.prefer = dims(x)[d];
   e.at = n.id;
   for (std::size_t i = 0; i < n.outputs.size(); ++i) {
     std::vector<AtomList> out = dims(x);

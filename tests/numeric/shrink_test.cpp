@@ -198,6 +198,15 @@ TEST(Shrink, WeightsAreTheLeadingPartOfTheFiles) {
   EXPECT_GT(smaller, 0);
 }
 
+TEST(Shrink, ATwinThatIsTooLargeIsNotStarted) {
+  Shrinking s;
+  ASSERT_TRUE(s.open(caseOf("llama_causal_gqa_pos", 2).path, 2, 0, ir::DType::kF64));
+  s.what.most_bytes = 1 << 10;
+  const auto result = s.verify();
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, "twin-too-large");
+}
+
 TEST(Shrink, RefusesWhatHasTheRealSizes) {
   Shrinking s;
   ASSERT_TRUE(s.open(caseOf("llama_causal_gqa_pos", 2).path, 2, 0, ir::DType::kF64));
