@@ -202,11 +202,8 @@ class Comparison {
     if (const auto* l = std::get_if<ir::UseList>(&a.value)) return l->size() == std::get<ir::UseList>(b.value).size();
     if (const auto* i = std::get_if<std::int64_t>(&a.value)) {
       const std::int64_t j = std::get<std::int64_t>(b.value);
-      if (a.name == Symbol("rows") && *i > 0 && j > 0 && !sizes_.empty()) {  // tiles of the loss: as many of them
-        return std::any_of(sizes_.begin(), sizes_.end(), [&](const auto& s) {
-          return std::ceil(s.first / static_cast<double>(*i)) == std::ceil(s.second / static_cast<double>(j));
-        });
-      }
+      if (a.name == Symbol("rows") && !sizes_.empty())  // tiles of the loss: one, or more than one
+        return (sizes_.front().first > static_cast<double>(*i)) == (sizes_.front().second > static_cast<double>(j));
       return follows(static_cast<double>(*i), static_cast<double>(j));
     }
     if (const auto* d = std::get_if<double>(&a.value)) return follows(*d, std::get<double>(b.value));

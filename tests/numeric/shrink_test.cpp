@@ -62,7 +62,9 @@ TEST_P(ShrunkModels, AreEqualOnATwinOrSayWhyNot) {
   if (!result) {
     EXPECT_EQ(result.error().outcome, Outcome::kRefused) << result.error().format();
     EXPECT_FALSE(result.error().message.empty());
-    EXPECT_THAT(result.error().code, testing::AnyOf("twin-plan-differs", "op-unknown", "weight-size-mismatch")) << result.error().format();
+    // Partial rotary heads and sums over experts or blocks that are no size of the node's own values; an op of Python's.
+    EXPECT_THAT(name, testing::AnyOf("mixtral_grouped_pos", "phi3_pos", "s_aux_balance", "s_aux_diff", "s_block_local", "s_ce_smooth", "s_zloss"));
+    EXPECT_EQ(result.error().code, name == "mixtral_grouped_pos" ? "op-unknown" : "twin-plan-differs") << result.error().format();
     GTEST_SKIP() << result.error().format();
   }
   const session::ShrinkReport& r = result->report;
@@ -105,7 +107,7 @@ TEST_P(Large, ModelsOf131072TokensAreEqualOnATwin) {
   EXPECT_THAT(said(r.not_kept), testing::HasSubstr("positions from"));
   EXPECT_THAT(said(r.not_kept), testing::HasSubstr("random"));
 }
-INSTANTIATE_TEST_SUITE_P(All, Large, testing::Values("llama3_8b", "llama3_1b_masked"), [](const auto& t) { return t.param; });
+INSTANTIATE_TEST_SUITE_P(All, Large, testing::Values("llama3_8b", "llama3_1b_masked"), [](const auto& model) { return model.param; });
 
 /// A model of the zoo, its twin, and both compiled.
 struct Pair : Shrinking {
