@@ -37,7 +37,7 @@ TEST_P(Stress, IsRight) {
   WorstFigures::table().add("stress against .ref.json, P = " + std::to_string(ranks), far.loss, far.gradient, name + ": " + far.worst);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Stress, testing::Combine(testing::ValuesIn(names(true)), testing::Values(3, 4)), nameWithRanks);
+INSTANTIATE_TEST_SUITE_P(All, Stress, testing::Combine(testing::ValuesIn(names(true)), testing::Values(2, 3, 4, 8)), nameWithRanks);
 
 }  // namespace
 }  // namespace spscope::zoo

@@ -66,14 +66,8 @@ TEST_P(Zoo, GivesTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Zoo, testing::Combine(testing::ValuesIn(names()), testing::Values(2, 3, 4)), nameWithRanks);
-
 // Eight ranks: fewer heads than ranks (4 heads: four ranks idle in attention; 2 kv heads are repeated four times).
-INSTANTIATE_TEST_SUITE_P(Eight, Zoo,
-                         testing::Combine(testing::Values("llama_causal_gqa_pos", "gpt2_pos", "nanogpt", "llama_eager_pos",
-                                                          "torch_mha_seqfirst", "mixtral_batched_pos", "llama_deadshard_pos"),
-                                          testing::Values(8)),
-                         nameWithRanks);
+INSTANTIATE_TEST_SUITE_P(All, Zoo, testing::Combine(testing::ValuesIn(names()), testing::Values(2, 3, 4, 8)), nameWithRanks);
 
 TEST(ZooData, HasAtLeast36ModelsWithReferences) {
   int with_f64 = 0;
