@@ -29,7 +29,7 @@ struct StageRecord {
 struct ManagerOptions {
   ProgressFn progress;
   std::string reproducer_dir;  ///< where a failing pass's input is written ("" : nowhere)
-  bool verify = true;          ///< run the verifier between passes
+  bool verify = true;          ///< verifier, honesty and counts of what changed; without: a pass's word is taken
   bool keep_graphs = true;     ///< keep each stage's graph in its record
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/pipelines.h"
 
+#include <algorithm>
 #include <map>
 
 #include "core/base/strings.h"
@@ -18,6 +19,7 @@
 #include "passes/sequence/shard_batch.h"
 #include "passes/sequence/shard_sequence.h"
 #include "passes/sequence/tile_loss.h"
+#include "passes/shared_stages.h"
 #include "passes/training/build_joint.h"
 #include "passes/training/functionalize.h"
 #include "passes/training/index_random_ops.h"
@@ -54,6 +56,40 @@ std::string planHashOf(const ir::Graph* batch, const ir::Graph& planned, const S
   return h.hex();
 }
 
+/// Of the settings that the passes up to sync-gradients read.
+std::string sharedKey(const Settings& s) {
+  Hasher h;
+  for (std::int64_t n : {std::int64_t{s.sp}, std::int64_t{s.dp}, s.seq, s.batch, std::int64_t{s.read_masks}, std::int64_t{s.tile_loss}, s.tile_bytes}) h.number(n);
+  for (const auto& [name, dim] : s.sequence_marks) h.text(name), h.number(dim);
+  h.text(s.device);
+  return h.hex();
+}
+
+/// runPipeline, or what it gave before.
+PipelineResult runShared(SharedStages* shared, const std::string& key, std::shared_ptr<const ir::Graph> graph, const std::vector<Pass>& passes,
+                         const PassContext& context, const ManagerOptions& options) {
+  if (shared == nullptr) return runPipeline(std::move(graph), passes, context, options);
+  const std::string full = sharedKey(context.settings) + "|" + key;
+  if (const auto found = shared->done.find(full); found != shared->done.end()) return found->second;
+  PipelineResult result = runPipeline(std::move(graph), passes, context, options);
+  if (!result.failure) shared->done.emplace(full, result);
+  return result;
+}
+
+/// The passes of one rank; with `shared` in two parts, the first of which other settings may have run already.
+PipelineResult runProgram(SharedStages* shared, std::shared_ptr<const ir::Graph> plan, const PassContext& context, const ManagerOptions& options) {
+  std::vector<Pass> passes = programPasses();
+  if (shared == nullptr) return runPipeline(std::move(plan), passes, context, options);
+  const auto own = std::find_if(passes.begin(), passes.end(), [](const Pass& p) { return p.info.name == "shard-optimizer"; });
+  const std::vector<Pass> rest(own, passes.end());
+  passes.erase(own, passes.end());
+  PipelineResult result = runShared(shared, strf("program %d", context.rank), std::move(plan), passes, context, options);
+  if (result.failure) return result;
+  PipelineResult end = runPipeline(result.graph, rest, context, options);
+  end.stages.insert(end.stages.begin(), result.stages.begin(), result.stages.end());
+  return end;
+}
+
 bool take(Compiled& out, PipelineResult&& result) {
   for (StageRecord& stage : result.stages) out.stages.push_back(std::move(stage));
   out.failure = std::move(result.failure);
@@ -66,6 +102,11 @@ bool take(Compiled& out, PipelineResult&& result) {
 
 Compiled compile(std::shared_ptr<const ir::Graph> imported, const Settings& settings, ir::OpServices& services,
                  int only_rank, const ManagerOptions& options, const CancelToken& cancel) {
+  return compileShared(std::move(imported), settings, services, only_rank, options, cancel, nullptr);
+}
+
+Compiled compileShared(std::shared_ptr<const ir::Graph> imported, const Settings& settings, ir::OpServices& services,
+                       int only_rank, const ManagerOptions& options, const CancelToken& cancel, SharedStages* shared) {
   Compiled out;
   PassContext context{.settings = settings};
   context.services = &services;
@@ -77,17 +118,18 @@ Compiled compile(std::shared_ptr<const ir::Graph> imported, const Settings& sett
     rest = {batch[1], first.back()};
     first.back() = batch[0];
   }
-  PipelineResult planning = runPipeline(std::move(imported), first, context, options);
+  PipelineResult planning = runShared(shared, "plan", std::move(imported), first, context, options);
   std::shared_ptr<const ir::Graph> batch = planning.graph;
   if (!take(out, std::move(planning))) return out;
 
   std::map<std::string, std::shared_ptr<const ir::Graph>> planned;  // by class of replica
   const auto planFor = [&](int replica) -> std::shared_ptr<const ir::Graph> {
     if (settings.dp == 1) return batch;
-    const auto [it, fresh] = planned.try_emplace(rankClass(*batch, replica));
+    const std::string replica_class = rankClass(*batch, replica);
+    const auto [it, fresh] = planned.try_emplace(replica_class);
     if (!fresh) return it->second;
     context.rank = replica * settings.sp;
-    PipelineResult result = runPipeline(batch, rest, context, options);
+    PipelineResult result = runShared(shared, "replica " + replica_class, batch, rest, context, options);
     it->second = result.graph;
     if (planned.size() > 1 && !result.failure) result.stages.clear();
     return take(out, std::move(result)) ? it->second : nullptr;
@@ -113,7 +155,7 @@ Compiled compile(std::shared_ptr<const ir::Graph> imported, const Settings& sett
     context.rank = rank;
     MemoryReport memory;
     context.memory = &memory;
-    PipelineResult program = runPipeline(plan, programPasses(), context, options);
+    PipelineResult program = runProgram(shared, plan, context, options);
     const std::shared_ptr<const ir::Graph> graph = program.graph;
     const bool reported = it->second == 0;  // the stages that are shown are those of the first class
     if (!reported && !program.failure) program.stages.clear();

@@ -36,6 +36,7 @@ std::unique_ptr<Command> makeCompile();
 std::unique_ptr<Command> makeVerify();
 std::unique_ptr<Command> makeRun();
 std::unique_ptr<Command> makeCheck();
+std::unique_ptr<Command> makePlan();
 std::unique_ptr<Command> makeTrace();
 std::unique_ptr<Command> makeDiff();
 std::unique_ptr<Command> makeGui();

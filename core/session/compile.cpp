@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/session/compile.h"
+#include "core/session/compile_shared.h"
 
 #include <algorithm>
 #include <set>
@@ -160,7 +160,10 @@ Status checkSharded(const CompileOutcome& compiled, int sp, bool allow_replicate
   return error;
 }
 
-Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, const Request& request) {
+namespace {
+
+/// `verify`: the manager checks what passes do.
+Result<CompileOutcome> compileWith(const Model& model, const CompileRequest& what, bool verify, passes::SharedStages* shared, const Request& request) {
   SP_TRY(checkSettings(model, what.settings));
   CompileOutcome out;
   const std::unique_ptr<ir::OpServices> services = exec::makeOpServices();
@@ -168,8 +171,9 @@ Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, c
   options.progress = request.progress;
   options.keep_graphs = what.keep_graphs;
   options.reproducer_dir = what.reproducer_dir;
+  options.verify = verify;
   const std::int64_t begin = monotonicNs();
-  passes::Compiled compiled = passes::compile(model.graph, what.settings, *services, what.only_rank, options, request.cancel);
+  passes::Compiled compiled = passes::compileShared(model.graph, what.settings, *services, what.only_rank, options, request.cancel, shared);
   out.ns = monotonicNs() - begin;
   for (const passes::StageRecord& stage : compiled.stages)
     for (const Diagnostic& d : stage.diagnostics)
@@ -196,6 +200,14 @@ Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, c
   out.scaling = scalingOf(model, what.settings);
   out.compiled = std::move(compiled);
   return out;
+}
+
+}  // namespace
+
+Result<CompileOutcome> compile(const Model& model, const CompileRequest& what, const Request& request) { return compileWith(model, what, true, nullptr, request); }
+
+Result<CompileOutcome> compileShared(const Model& model, const CompileRequest& what, passes::SharedStages* shared, const Request& request) {
+  return compileWith(model, what, false, shared, request);
 }
 
 }  // namespace spscope::session

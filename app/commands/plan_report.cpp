@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/commands/plan_report.h"
+
+#include <algorithm>
+
+#include "core/base/strings.h"
+
+namespace spscope::app {
+namespace {
+
+using session::PlanOutcome;
+using session::PlanRequest;
+using session::PlanRow;
+using session::PlanWant;
+
+constexpr std::size_t kShown = 40, kLevers = 3;
+
+std::string tokens(std::int64_t n) { return std::to_string(n); }
+std::string gib(double bytes) { return formatBytes(static_cast<std::int64_t>(bytes)); }
+
+std::string runCommand(const PlanRequest& what, const PlanRow& row) {
+  const session::Configuration& c = row.configuration;
+  std::string out = strf("spscope run %s --sp %d --dp %d --zero %d --save %s%s --seq %lld --batch %lld --device %s --optimizer %s", what.open.path.c_str(), c.sp, c.dp, std::min(c.zero, 1),
+                         c.save.c_str(), c.tile_loss ? " --tile-loss" : "", static_cast<long long>(row.footprint.seq), static_cast<long long>(c.batch), what.settings.device.c_str(),
+                         what.settings.optimizer.c_str());
+  if (what.settings.accumulate > 1) out += strf(" --accumulate %d", what.settings.accumulate);
+  return out;
+}
+
+Json configurationJson(const session::Configuration& c) {
+  return {{"sp", c.sp}, {"dp", c.dp}, {"zero", c.zero}, {"save", c.save}, {"tile_loss", c.tile_loss}, {"batch", c.batch}};
+}
+
+Json rowJson(const PlanRequest& what, const PlanRow& row) {
+  Json out = {{"config", configurationJson(row.configuration)}};
+  if (row.illegal) {
+    out["verdict"] = "illegal";
+    out["reason"] = {{"code", row.illegal->code}, {"message", row.illegal->message}, {"legal", row.illegal->legal}};
+    return out;
+  }
+  out["verdict"] = session::verdictName(row.verdict);
+  out["max_seq"] = what.want == PlanWant::kMaxSeq ? Json(row.max_seq) : Json();
+  out["possible_seq"] = what.want == PlanWant::kMaxSeq ? Json(row.possible_seq) : Json();
+  out["limit"] = row.limit ? Json(row.limit->message) : Json();
+  out["seq"] = row.footprint.seq;
+  out["peak_bytes"] = row.footprint.peak_high;
+  out["compiled_peak_bytes"] = row.footprint.compiled_peak;
+  out["next_peak_bytes"] = row.next_peak > 0 ? Json(row.next_peak) : Json();
+  out["interval"] = {static_cast<std::int64_t>(row.need_low), static_cast<std::int64_t>(row.need_high)};
+  out["room"] = {static_cast<std::int64_t>(row.room.sure), static_cast<std::int64_t>(row.room.hopeful)};
+  Json classes = Json::object();
+  for (std::size_t c = 0; c < passes::kMemoryClasses; ++c) classes[std::string(passes::memoryClassName(static_cast<passes::MemoryClass>(c)))] = row.footprint.classes[c];
+  out["classes"] = std::move(classes);
+  out["peak_node"] = plainNode(row.footprint.peak_node);
+  out["peak_source"] = row.footprint.peak_source;
+  out["comm_bytes"] = row.footprint.comm_bytes;
+  out["gathers"] = row.footprint.gathers;
+  out["seconds_estimate"] = Json();
+  out["work_ns_per_token"] = row.work_per_token;
+  out["modelled"] = row.footprint.modelled;
+  return out;
+}
+
+std::string verdictText(const PlanRow& row) { return row.verdict == session::Verdict::kDoesNotFit ? "does not fit" : std::string(session::verdictName(row.verdict)); }
+
+void addRows(Page& page, const PlanRequest& what, const PlanOutcome& outcome) {
+  const bool longest = what.want == PlanWant::kMaxSeq;
+  double least = 0;
+  for (const PlanRow& row : outcome.rows)
+    if (!row.illegal && (least == 0 || row.work_per_token < least)) least = row.work_per_token;
+  std::vector<std::vector<std::string>> rows;
+  rows.push_back(longest ? std::vector<std::string>{"row", "sp", "dp", "zero", "save", "loss", "batch", "longest", "perhaps", "peak there", "needs in all", "work", ""}
+                         : std::vector<std::string>{"row", "sp", "dp", "zero", "save", "loss", "batch", "peak", "needs in all", "work", "verdict", ""});
+  const std::size_t legal = legalRows(outcome);
+  for (std::size_t i = 0; i < std::min(legal, kShown); ++i) {
+    const PlanRow& row = outcome.rows[i];
+    const session::Configuration& c = row.configuration;
+    std::vector<std::string> cells{std::to_string(i + 1), std::to_string(c.sp), std::to_string(c.dp), std::to_string(c.zero) + (row.footprint.modelled.empty() ? "" : " modelled"), c.save,
+                                   c.tile_loss ? "tiled" : "whole", std::to_string(c.batch)};
+    if (longest) {
+      cells.push_back(row.max_seq > 0 ? tokens(row.max_seq) : "-");
+      cells.push_back(row.possible_seq > row.max_seq ? tokens(row.possible_seq) : "-");
+    }
+    cells.push_back(gib(static_cast<double>(row.footprint.peak_high)));
+    cells.push_back(gib(row.need_low) + " to " + gib(row.need_high));
+    cells.push_back(least > 0 ? strf("%.2f", row.work_per_token / least) : "-");
+    if (!longest) cells.push_back(verdictText(row));
+    const bool best = std::find(outcome.pareto.begin(), outcome.pareto.end(), i) != outcome.pareto.end();
+    cells.push_back(best ? "*" : row.limit ? "the model ends here" : "");
+    rows.push_back(std::move(cells));
+  }
+  page.table(std::move(rows));
+  if (legal > kShown) page.line(strf("and %zu more rows; all of them with --json", legal - kShown));
+  page.line(strf("* no other row is %s for less work; work: of a token, compute and communication one after the other at the profile's rates, the least is 1: it orders rows, it is no time",
+                 longest ? "longer" : "smaller"));
+  if (longest) page.line("perhaps: at the good end of every interval, from the fit; where longest is -, the peak is that of the first length tried");
+}
+
+void addIllegal(Page& page, const PlanOutcome& outcome) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const PlanRow& row : outcome.rows) {
+    if (!row.illegal) continue;
+    const std::string reason = row.illegal->message + (row.illegal->legal.empty() ? "" : " (legal: " + row.illegal->legal + ")");
+    auto found = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == reason; });
+    if (found == reasons.end()) found = reasons.insert(reasons.end(), {reason, {}});
+    found->second.push_back(row.configuration.text());
+  }
+  if (reasons.empty()) return;
+  page.heading("Not legal");
+  for (const auto& [reason, who] : reasons) page.line(who.front() + (who.size() > 1 ? strf(" and %zu more", who.size() - 1) : std::string()) + ": " + reason);
+}
+
+void addLevers(Page& page, const PlanRequest& what, const PlanOutcome& outcome, std::size_t from) {
+  const auto levers = session::leversOf(outcome, from, what.want);
+  if (levers.empty()) return;
+  page.heading(strf("From row %zu: the cheapest next levers", from + 1));
+  const bool longest = what.want == PlanWant::kMaxSeq;
+  std::vector<std::vector<std::string>> rows{{"change", "to row", "frees per rank", "work"}};
+  if (longest) rows.front().insert(rows.front().begin() + 3, "more tokens");
+  for (std::size_t i = 0; i < std::min(kLevers, levers.size()); ++i) {
+    const session::PlanLever& lever = levers[i];
+    const std::string freed = (lever.bytes_freed < 0 ? "-" : "") + formatBytes(std::abs(lever.bytes_freed)) + (lever.fitted ? " (fitted)" : "");
+    std::vector<std::string> cells{lever.change, std::to_string(lever.row + 1), freed, strf("x %.2f", lever.work_ratio)};
+    if (longest) cells.insert(cells.begin() + 3, tokens(lever.more_tokens));
+    rows.push_back(std::move(cells));
+  }
+  page.table(std::move(rows));
+}
+
+void addRow(Page& page, const PlanRequest& what, const PlanOutcome& outcome, std::size_t i) {
+  const PlanRow& row = outcome.rows[i];
+  page.heading(strf("Row %zu: %s, at %lld tokens", i + 1, row.configuration.text().c_str(), static_cast<long long>(row.footprint.seq)));
+  std::vector<std::vector<std::string>> rows{{"class", "at the peak"}};
+  for (std::size_t c = 0; c < passes::kMemoryClasses; ++c) rows.push_back({std::string(passes::memoryClassName(static_cast<passes::MemoryClass>(c))), formatBytes(row.footprint.classes[c])});
+  page.table(std::move(rows));
+  page.line("peak at %" + plainNode(row.footprint.peak_node) + (row.footprint.peak_source.empty() ? "" : " (" + row.footprint.peak_source + ")"));
+  for (const std::string& what_is : row.footprint.modelled) page.line("modelled, not compiled: " + what_is);
+  if (row.footprint.gathers > 0) page.line(strf("%lld values are made whole on every rank: see spscope compile", static_cast<long long>(row.footprint.gathers)));
+  if (row.limit) page.line("longer is not possible: " + row.limit->message);
+  page.line(runCommand(what, row));
+  if (row.configuration.zero > 1) page.line(strf("(zero %d cannot be run yet: the command has zero 1)", row.configuration.zero));
+}
+
+}  // namespace
+
+std::size_t legalRows(const PlanOutcome& outcome) {
+  return static_cast<std::size_t>(std::count_if(outcome.rows.begin(), outcome.rows.end(), [](const PlanRow& r) { return !r.illegal; }));
+}
+
+std::size_t startOfLevers(const PlanOutcome& outcome, PlanWant want) {
+  std::size_t out = 0;
+  for (std::size_t i = 1; i < legalRows(outcome); ++i)
+    if (outcome.rows[i].work_per_token < outcome.rows[out].work_per_token && !session::leversOf(outcome, i, want).empty()) out = i;
+  return out;
+}
+
+void addPlanJson(Json& json, const PlanRequest& what, const PlanOutcome& outcome, std::size_t row) {
+  json["device"] = what.profile.name;
+  json["profile"] = what.profile.path;
+  json["gpus"] = what.space.gpus;
+  json["nodes"] = what.space.nodes;
+  json["headroom"] = what.headroom;
+  json["rows"] = Json::array();
+  for (const PlanRow& r : outcome.rows) json["rows"].push_back(rowJson(what, r));
+  json["pareto"] = outcome.pareto;
+  json["levers"] = Json::array();
+  for (const session::PlanLever& lever : session::leversOf(outcome, row, what.want))
+    json["levers"].push_back({{"from", row}, {"row", lever.row}, {"change", lever.change}, {"bytes_freed", lever.bytes_freed}, {"fitted", lever.fitted},
+                              {"more_tokens", what.want == PlanWant::kMaxSeq ? Json(lever.more_tokens) : Json()}, {"work_ratio", lever.work_ratio}});
+  json["run_command"] = runCommand(what, outcome.rows[row]);
+  json["configurations"] = outcome.rows.size();
+  json["compiles"] = outcome.compiles;
+}
+
+Page planPage(const PlanRequest& what, const PlanOutcome& outcome, std::size_t row, bool explain) {
+  Page page;
+  const session::DeviceProfile& p = what.profile;
+  page.line(strf("%s on %d x %s%s: %s, of which %s to %s lie outside of torch; headroom %.3g%%", what.open.path.c_str(), what.space.ranks(), p.name.c_str(),
+                 what.space.nodes > 1 ? strf(" (%d nodes)", what.space.nodes).c_str() : "", (gib(p.capacity.low) + " to " + gib(p.capacity.high) + (p.shared ? " for all ranks of a node" : "")).c_str(),
+                 gib(p.outside.low).c_str(), gib(p.outside.high).c_str(), 100 * what.headroom));
+  page.line(strf("%zu configurations, %lld compiles, %s; nothing was run, and the profile's figures were not measured here", outcome.rows.size(), static_cast<long long>(outcome.compiles),
+                 formatNs(outcome.ns).c_str()));
+  addRows(page, what, outcome);
+  if (explain) addRow(page, what, outcome, row);
+  addLevers(page, what, outcome, row);
+  addIllegal(page, outcome);
+  return page;
+}
+
+}  // namespace spscope::app

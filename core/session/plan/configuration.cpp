@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/plan/configuration.h"
+
+#include <algorithm>
+
+#include "core/base/strings.h"
+
+namespace spscope::session {
+
+std::string Configuration::text() const {
+  return strf("sp %d, dp %d, zero %d, %s, %sbatch %lld", sp, dp, zero, save.c_str(), tile_loss ? "tiled loss, " : "", static_cast<long long>(batch));
+}
+
+bool Configuration::sameHead(const Configuration& other) const {
+  return sp == other.sp && dp == other.dp && tile_loss == other.tile_loss && batch == other.batch;
+}
+
+std::vector<Configuration> configurations(const ConfigurationSpace& space, std::int64_t file_batch) {
+  std::vector<std::pair<int, int>> meshes;
+  std::vector<int> widths = space.sp;
+  if (widths.empty())
+    for (int p = 1; p <= space.ranks(); ++p)
+      if (space.ranks() % p == 0) widths.push_back(p);
+  for (const int sp : widths) {
+    if (space.dp.empty()) meshes.emplace_back(sp, std::max(1, space.ranks() / std::max(1, sp)));
+    for (const int dp : space.dp) meshes.emplace_back(sp, dp);
+  }
+  const std::vector<int> zeros = space.zero.empty() ? std::vector<int>{0, 1} : space.zero;
+  const std::vector<std::string> saves = space.save.empty() ? std::vector<std::string>{"all", "min-cut", "sac"} : space.save;
+  const std::vector<bool> tiles = space.tile_loss.empty() ? std::vector<bool>{false, true} : space.tile_loss;
+  std::vector<Configuration> out;
+  for (const auto& [sp, dp] : meshes) {
+    std::vector<std::int64_t> batches = space.batch;
+    if (batches.empty()) batches.push_back(dp > 0 && file_batch % dp == 0 ? file_batch : dp);
+    for (const std::int64_t batch : batches)
+      for (const bool tile : tiles)
+        for (const std::string& save : saves)
+          for (const int zero : zeros) {
+            Configuration c{.sp = sp, .dp = dp, .zero = zero, .save = save, .tile_loss = tile, .batch = batch};
+            if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
+          }
+  }
+  return out;
+}
+
+std::optional<Error> reasonAgainst(const Configuration& c, const ConfigurationSpace& space) {
+  const auto against = [](std::string message, std::string legal) {
+    Error e = makeError("plan-illegal", std::move(message));
+    e.legal = std::move(legal);
+    return e;
+  };
+  if (c.sp < 1 || c.dp < 1) return against(strf("sp %d, dp %d: there is no such number of ranks", c.sp, c.dp), "1 or more");
+  if (c.ranks() > space.ranks())
+    return against(strf("sp %d x dp %d takes %d ranks, there are %d", c.sp, c.dp, c.ranks(), space.ranks()), strf("sp x dp up to %d", space.ranks()));
+  if (c.zero > 0 && c.ranks() == 1) return against(strf("zero %d on one rank: there is nobody to share with", c.zero), "--zero 0");
+  if (c.batch < 1 || c.batch % c.dp != 0)
+    return against(strf("%d replicas do not divide a batch of %lld", c.dp, static_cast<long long>(c.batch)), strf("a batch that is a multiple of %d", c.dp));
+  return std::nullopt;
+}
+
+}  // namespace spscope::session

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a planner chooses between: one configuration of a training step, and all of those that were asked for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+
+namespace spscope::session {
+
+struct Configuration {
+  int sp = 1, dp = 1;
+  int zero = 0;             ///< 0 and 1 are compiled; 2 and 3 are modelled from the program of 1 (footprint.h)
+  std::string save = "sac";
+  bool tile_loss = false;
+  std::int64_t batch = 1;   ///< of all replicas together
+
+  int ranks() const { return sp * dp; }
+  /// "sp 8, dp 1, zero 1, sac, tiled loss, batch 1".
+  std::string text() const;
+  /// Whether the program is the same up to its memory policy: what shared stages and a group of the planner depend on.
+  bool sameHead(const Configuration& other) const;
+  friend bool operator==(const Configuration&, const Configuration&) = default;
+};
+
+/// The values to be combined. An empty list is filled in by configurations().
+struct ConfigurationSpace {
+  int gpus = 1;                 ///< per node
+  int nodes = 1;
+  std::vector<int> sp;          ///< empty: the divisors of all ranks
+  std::vector<int> dp;          ///< empty: what uses all ranks
+  std::vector<int> zero;        ///< empty: 0 and 1
+  std::vector<std::string> save;///< empty: all, min-cut, sac
+  std::vector<bool> tile_loss;  ///< empty: without and with
+  std::vector<std::int64_t> batch;  ///< empty: the file's where the replicas divide it, else one row per replica
+  int ranks() const { return gpus * nodes; }
+};
+
+/// Every combination once, those with the same head next to each other. `file_batch` is the model's own.
+std::vector<Configuration> configurations(const ConfigurationSpace& space, std::int64_t file_batch);
+
+/// Why it cannot be run on these devices whatever the model (code plan-illegal); empty where nothing is against it.
+std::optional<Error> reasonAgainst(const Configuration& configuration, const ConfigurationSpace& space);
+
+}  // namespace spscope::session

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/plan/device_profile.h"
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+
+#include "core/base/strings.h"
+#include "core/io/mapped_file.h"
+
+namespace spscope::session {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Unit : std::uint8_t { kBytes, kBytesPerNs, kFlopsPerNs };
+
+struct Known {
+  const char* table;
+  const char* key;
+  Unit unit;
+  Figure DeviceProfile::*figure;
+  bool needed;
+};
+constexpr Known kKnown[] = {
+    {"memory", "capacity", Unit::kBytes, &DeviceProfile::capacity, true},
+    {"memory", "outside", Unit::kBytes, &DeviceProfile::outside, true},
+    {"communication", "per_group", Unit::kBytes, &DeviceProfile::per_group, true},
+    {"communication", "all_to_all", Unit::kBytes, &DeviceProfile::all_to_all, false},
+    {"compute", "matmul", Unit::kFlopsPerNs, &DeviceProfile::matmul, true},
+    {"compute", "memory", Unit::kBytesPerNs, &DeviceProfile::memory, true},
+    {"links", "node", Unit::kBytesPerNs, &DeviceProfile::node_link, true},
+    {"links", "network", Unit::kBytesPerNs, &DeviceProfile::network_link, false},
+};
+
+Error at(std::string_view code, std::string message, const std::string& path, const toml::source_region& where) {
+  Error e = makeError(code, std::move(message), Outcome::kUsage);
+  e.source = strf("%s:%u:%u", path.c_str(), where.begin.line, where.begin.column);
+  return e;
+}
+
+Error unknownKey(const std::string& where, std::string_view key, std::vector<std::string> known, const std::string& path, const toml::source_region& place) {
+  Error e = at("profile-key", strf("%s has no '%s'", where.c_str(), std::string(key).c_str()), path, place);
+  if (const std::string near = nearest(key, known); !near.empty()) e.message += strf("; did you mean %s?", near.c_str());
+  e.legal = join(known, ", ");
+  return e;
+}
+
+/// "79.1 GiB", "450 GB/s", "620 TFLOP/s" in bytes, bytes per ns or flop per ns.
+Result<double> parseQuantity(const toml::node& node, Unit unit, const std::string& name, const std::string& path) {
+  static const std::vector<std::pair<std::string, double>> kBytes{{"B", 1}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"MB", 1e6}, {"GB", 1e9}};
+  static const std::vector<std::pair<std::string, double>> kRates{{"MB/s", 1e-3}, {"GB/s", 1}, {"TB/s", 1e3}};
+  static const std::vector<std::pair<std::string, double>> kFlops{{"GFLOP/s", 1}, {"TFLOP/s", 1e3}};
+  const auto& units = unit == Unit::kBytes ? kBytes : unit == Unit::kBytesPerNs ? kRates : kFlops;
+  std::string written;
+  if (const auto* text = node.as_string()) {
+    written = text->get();
+    std::istringstream in(written);
+    in.imbue(std::locale::classic());
+    double number = 0;
+    std::string said, rest;
+    if (in >> number >> said && !(in >> rest) && std::isfinite(number) && number >= 0)
+      for (const auto& [known, factor] : units)
+        if (said == known && number * factor < 9e18) return number * factor;
+  } else {
+    std::ostringstream out;
+    out << toml::node_view(node);
+    written = out.str();
+  }
+  Error e = at("profile-value", strf("%s = %s is no quantity", name.c_str(), written.c_str()), path, node.source());
+  std::vector<std::string> names;
+  for (const auto& [known, factor] : units) names.push_back(known);
+  e.legal = "a text of a number and a unit: " + join(names, ", ");
+  return e;
+}
+
+Result<Figure> parseFigure(const toml::node& node, Unit unit, const std::string& name, const std::string& path) {
+  const toml::table* table = node.as_table();
+  if (table == nullptr) {
+    Error e = at("profile-value", name + " is no table", path, node.source());
+    e.legal = "[" + name + "] with low, high and source";
+    return e;
+  }
+  Figure out;
+  bool low = false, high = false;
+  for (const auto& [key, value] : *table) {
+    if (key.str() == "source" && value.is_string()) {
+      out.source = value.as_string()->get();
+    } else if (key.str() == "low") {
+      SP_ASSIGN(out.low, parseQuantity(value, unit, name + ".low", path));
+      low = true;
+    } else if (key.str() == "high") {
+      SP_ASSIGN(out.high, parseQuantity(value, unit, name + ".high", path));
+      high = true;
+    } else {
+      return unknownKey(name, key.str(), {"low", "high", "source"}, path, key.source());
+    }
+  }
+  if (!low || !high || out.source.empty()) return at("profile-value", name + " lacks " + (!low ? "low" : !high ? "high" : "a source"), path, node.source());
+  if (out.low > out.high) return at("profile-value", name + ": low is above high", path, node.source());
+  return out;
+}
+
+std::vector<std::string> keysOf(std::string_view table) {
+  std::vector<std::string> out;
+  for (const Known& known : kKnown)
+    if (table == known.table) out.emplace_back(known.key);
+  return out;
+}
+
+Status parseTable(std::string_view name, const toml::table& table, const std::string& path, DeviceProfile& out, std::vector<bool>& seen) {
+  for (const auto& [key, value] : table) {
+    const std::string full = std::string(name) + "." + std::string(key.str());
+    if (name == "attention") {
+      SP_ASSIGN(Figure figure, parseFigure(value, Unit::kFlopsPerNs, full, path));
+      out.attention.emplace_back(std::string(key.str()), std::move(figure));
+      continue;
+    }
+    const auto* known = std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& k) { return name == k.table && key.str() == k.key; });
+    if (known == std::end(kKnown)) return unknownKey("[" + std::string(name) + "]", key.str(), keysOf(name), path, key.source());
+    SP_ASSIGN(out.*(known->figure), parseFigure(value, known->unit, full, path));
+    seen[static_cast<std::size_t>(known - std::begin(kKnown))] = true;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<DeviceProfile> parseDeviceProfile(const std::string& path, const std::string& text) {
+  const toml::parse_result parsed = toml::parse(text, path);
+  if (!parsed) return at("profile-syntax", std::string(parsed.error().description()), path, parsed.error().source());
+  DeviceProfile out;
+  out.path = path;
+  std::vector<bool> seen(std::size(kKnown), false);
+  for (const auto& [key, node] : parsed.table()) {
+    const std::string name(key.str());
+    if (name == "memory" || name == "communication" || name == "compute" || name == "links" || name == "attention") {
+      if (!node.is_table()) return at("profile-value", name + " is a table: write [" + name + "]", path, node.source());
+      SP_TRY(parseTable(name, *node.as_table(), path, out, seen));
+    } else if (name == "shared") {
+      if (!node.is_boolean()) return at("profile-value", "shared is true or false", path, node.source());
+      out.shared = node.as_boolean()->get();
+    } else if (name == "name" || name == "summary" || name == "device") {
+      if (!node.is_string()) return at("profile-value", name + " is a text", path, node.source());
+      (name == "name" ? out.name : name == "summary" ? out.summary : out.device) = node.as_string()->get();
+    } else {
+      return unknownKey("a device profile", name, {"name", "summary", "device", "shared", "memory", "communication", "compute", "links", "attention"}, path, key.source());
+    }
+  }
+  const auto lacks = [&](const std::string& what) {
+    Error e = makeError("profile-value", path + " lacks " + what, Outcome::kUsage);
+    e.source = path + ":1";
+    return e;
+  };
+  if (out.name.empty()) return lacks("its name");
+  if (out.device != "cpu" && out.device != "cuda") return lacks("device = \"cpu\" or \"cuda\"");
+  for (std::size_t i = 0; i < std::size(kKnown); ++i)
+    if (kKnown[i].needed && !seen[i]) return lacks(strf("[%s.%s]", kKnown[i].table, kKnown[i].key));
+  // What is divided by.
+  for (const Figure* figure : {&out.capacity, &out.matmul, &out.memory, &out.node_link})
+    if (figure->low <= 0) return lacks("a capacity and rates above 0");
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> deviceProfiles() {
+  std::vector<std::pair<std::string, std::string>> out;
+  std::error_code failed;
+  fs::path at = fs::read_symlink("/proc/self/exe", failed).parent_path();
+  for (int up = 0; up < 5 && out.empty() && !at.empty(); ++up, at = at.parent_path())
+    for (const char* folder : {"resources/devices", "share/spscope/devices"}) {
+      std::error_code none;
+      for (fs::directory_iterator it(at / folder, none), end; !none && it != end; it.increment(none))
+        if (it->path().extension() == ".toml") out.emplace_back(it->path().stem().string(), it->path().string());
+    }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Result<DeviceProfile> readDeviceProfile(const std::string& name_or_path) {
+  std::string path = name_or_path;
+  if (!path.ends_with(".toml")) {
+    const auto known = deviceProfiles();
+    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& p) { return p.first == name_or_path; });
+    if (found == known.end()) {
+      std::vector<std::string> names;
+      for (const auto& [name, file] : known) names.push_back(name);
+      Error e = makeError("profile-missing", "there is no device profile " + name_or_path, Outcome::kUsage);
+      if (const std::string near = nearest(name_or_path, names); !near.empty()) e.message += "; did you mean " + near + "?";
+      e.legal = names.empty() ? "the path of a .toml file" : join(names, ", ") + ", or the path of a .toml file";
+      return e;
+    }
+    path = found->second;
+  }
+  SP_ASSIGN(const auto file, io::MappedFile::open(path));
+  if (file->size() > std::size_t{1} << 20)
+    return makeError("profile-syntax", strf("%s has %zu bytes: a device profile is a small TOML file", path.c_str(), file->size()), Outcome::kUsage);
+  return parseDeviceProfile(path, std::string(reinterpret_cast<const char*>(file->bytes().data()), file->size()));
+}
+
+}  // namespace spscope::session

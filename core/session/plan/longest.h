@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The longest length that fits, and what is learnt on the way. Memory grows with the length along straight lines wherever
+// the program keeps its shape: two measured lengths give a line for every place of the program, and the lines say where to
+// measure next. A line never is an answer: the length that is returned was measured, and so was the next one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "core/session/plan/footprint.h"
+
+namespace spscope::session {
+
+/// Peaks of one configuration, between and beyond measured lengths.
+class PeakFit {
+ public:
+  void add(const Footprint& footprint);
+  std::size_t points() const { return points_.size(); }
+  /// Bytes (the high end) at a length, from the two measured lengths nearest to it: the highest of the places' lines where
+  /// both programs have the same places, the peaks' line otherwise. Needs two points.
+  double predict(std::int64_t seq) const;
+
+ private:
+  struct Point {
+    std::int64_t seq = 0;
+    double peak = 0;
+    std::vector<std::int64_t> live;
+  };
+  std::vector<Point> points_;  ///< by length
+};
+
+struct LongestRequest {
+  std::int64_t step = 1;    ///< lengths are multiples of it
+  std::int64_t start = 1;   ///< the first two that are measured: this, and twice this (in steps)
+  std::int64_t most = 1;    ///< the longest that is asked for, in steps
+  Room room;
+};
+
+struct Longest {
+  std::optional<Footprint> fits;      ///< at the longest length; empty: not even one step does
+  std::optional<Footprint> first;     ///< at the start
+  std::optional<Footprint> next;      ///< one step further: it does not fit, surely or perhaps
+  std::optional<Error> limit;         ///< or this is why the model cannot be that long
+  std::int64_t possible_seq = 0;      ///< at the good end of every interval; from the fit, not measured
+  PeakFit fit;
+};
+
+/// `measure(seq)` compiles. Its errors mean that the model cannot have that length (position tables end); with code
+/// "cancelled" or "internal" they end the search.
+Result<Longest> findLongest(const LongestRequest& request, const std::function<Result<Footprint>(std::int64_t seq)>& measure);
+
+}  // namespace spscope::session

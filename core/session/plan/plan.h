@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan request: which configurations of a model fit a device, how long each can go, and what to change to go further.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/session/plan/longest.h"
+
+namespace spscope::session {
+
+enum class PlanWant : std::uint8_t {
+  kMaxSeq,  ///< the longest length of every configuration
+  kFits,    ///< whether one fits at the model's length
+  kTable,   ///< what every one takes at the model's length
+};
+
+struct PlanRequest {
+  OpenRequest open;            ///< `seq`: for kFits and kTable, and where the search for the longest begins; 0: the file's
+  DeviceProfile profile;
+  ConfigurationSpace space;
+  PlanWant want = PlanWant::kMaxSeq;
+  double headroom = 0.03;      ///< share of the capacity that is left alone
+  std::int64_t step = 0;       ///< lengths are multiples of it and of sp; 0: 1024, or 16 where the file is shorter than that
+  std::int64_t most = std::int64_t{1} << 24;  ///< longest length that is looked at
+  passes::Settings settings;   ///< what a configuration does not say; threads 0: cores / ranks
+  int threads = 0;             ///< that plan; 0: as many as cores
+};
+
+struct PlanRow {
+  Configuration configuration;
+  std::optional<Error> illegal;      ///< why it cannot be; nothing else is filled in then
+  Verdict verdict = Verdict::kDoesNotFit;  ///< at footprint.seq
+  std::int64_t max_seq = 0;          ///< kMaxSeq: the longest that surely fits; 0: none does
+  std::int64_t possible_seq = 0;     ///< kMaxSeq: the longest that may, from the fit
+  std::optional<Error> limit;        ///< what ends max_seq where memory does not
+  Footprint footprint;               ///< at max_seq (at the first length that was tried where it is 0), or at the model's
+  std::int64_t next_peak = 0;        ///< kMaxSeq: one step longer, what does not fit any more; 0: not measured
+  double need_low = 0, need_high = 0;///< peak, memory outside and communication buffers
+  Room room;
+  double work_per_token = 0;         ///< ns at one common length, to compare rows; Footprint::work_ns
+  PeakFit fit;
+};
+
+/// Another row that differs in one setting, seen from a row.
+struct PlanLever {
+  std::size_t row = 0;
+  std::string change;                ///< "zero 0 -> zero 1"
+  std::int64_t bytes_freed = 0;      ///< per rank, at the length of the row that it is seen from
+  bool fitted = false;               ///< ... from the fit, not from a compile at that length
+  std::int64_t more_tokens = 0;      ///< kMaxSeq
+  double work_ratio = 1;             ///< of the work per token
+};
+
+struct PlanOutcome {
+  std::vector<PlanRow> rows;         ///< legal ones first, the best first
+  std::vector<std::size_t> pareto;   ///< rows that no other beats in length (or memory) and work at once
+  std::int64_t file_seq = 0, file_batch = 0;
+  std::int64_t compiles = 0;
+  std::int64_t ns = 0;
+};
+
+/// Compiles in parallel over configurations that have a head in common. Errors: those of opening the model, plan-empty (no
+/// configuration is legal, with the first reason), cancelled.
+Result<PlanOutcome> plan(const PlanRequest& what, const Request& request);
+
+/// Changes of one setting (the mesh counts as one) that free memory or allow more tokens, the cheapest in work first.
+std::vector<PlanLever> leversOf(const PlanOutcome& outcome, std::size_t row, PlanWant want);
+
+}  // namespace spscope::session

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// spscope plan, as scripts and people use it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/shell.h"
+#include "tests/support/zip_writer.h"
+
+namespace spscope {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::TempFolder;
+
+class PlanCommand : public ::testing::Test {
+ protected:
+  ShellResult plan(const std::string& more) {
+    return shell("cd " + std::string(SPSCOPE_SOURCE_DIR) + " && " + SPSCOPE_PROGRAM + " plan resources/samples/llama_gqa.pt2 " + more + " 2>&1");
+  }
+  Json answer(const std::string& more, int code) {
+    const ShellResult done = plan(more + " --json " + tmp_.path() + "/out.json");
+    EXPECT_EQ(done.code, code) << done.output;
+    output_ = done.output;
+    std::ifstream in(tmp_.path() + "/out.json");
+    return Json::parse(in, nullptr, false);
+  }
+  std::string profile(const std::string& capacity) {
+    const std::string path = tmp_.path() + "/small.toml";
+    std::ofstream(path) << "name = \"small\"\ndevice = \"cpu\"\n[memory]\ncapacity = { low = \"" + capacity + "\", high = \"" + capacity +
+                               "\", source = \"t\" }\noutside = { low = \"1 MB\", high = \"2 MB\", source = \"t\" }\n[communication]\nper_group = { low = \"0 B\", high = \"0 B\", source = \"t\" }\n"
+                               "[compute]\nmatmul = { low = \"1 GFLOP/s\", high = \"1 GFLOP/s\", source = \"t\" }\nmemory = { low = \"1 GB/s\", high = \"1 GB/s\", source = \"t\" }\n[links]\n"
+                               "node = { low = \"1 GB/s\", high = \"1 GB/s\", source = \"t\" }\n";
+    return path;
+  }
+  TempFolder tmp_;
+  std::string output_;
+};
+
+TEST_F(PlanCommand, TheFieldsOfEveryRow) {
+  const Json out = answer("--on " + profile("64 MB") + " --gpus 2 --save sac,all --zero 0,1,3 --whole-loss --sp 2,4 --row 1", 0);
+  ASSERT_TRUE(out.is_object()) << output_;
+  EXPECT_EQ(out["rows"].size(), 12U);
+  EXPECT_EQ(out["rows"].back()["verdict"], "illegal") << "sp 4 on two devices";
+  EXPECT_EQ(out["rows"].back()["reason"]["code"], "plan-illegal");
+  std::int64_t last = INT64_MAX;
+  bool modelled = false;
+  for (const Json& row : out["rows"]) {
+    if (row["verdict"] == "illegal") continue;
+    for (const char* field : {"config", "max_seq", "peak_bytes", "interval", "classes", "modelled", "possible_seq"}) EXPECT_TRUE(row.contains(field)) << field;
+    EXPECT_TRUE(row["seconds_estimate"].is_null()) << "there is none yet";
+    EXPECT_LE(row["max_seq"].get<std::int64_t>(), last);
+    last = row["max_seq"];
+    std::int64_t classes = 0;
+    for (const auto& [name, bytes] : row["classes"].items()) classes += bytes.get<std::int64_t>();
+    EXPECT_EQ(classes, row["compiled_peak_bytes"].get<std::int64_t>());
+    const std::int64_t width = row["interval"][1].get<std::int64_t>() - row["interval"][0].get<std::int64_t>();
+    if (row["config"]["zero"] == 3) EXPECT_GT(width, 1000000);
+    else EXPECT_EQ(width, 1000000) << "what lies outside";
+    EXPECT_EQ(row["modelled"].empty(), row["config"]["zero"] != 3);
+    modelled = modelled || row["config"]["zero"] == 3;
+  }
+  EXPECT_TRUE(modelled);
+  EXPECT_FALSE(out["pareto"].empty());
+  EXPECT_TRUE(out.contains("levers"));
+  EXPECT_THAT(output_, HasSubstr("Row 1: "));
+  EXPECT_THAT(output_, HasSubstr("Not legal\n"));
+  EXPECT_THAT(output_, HasSubstr("nothing was run"));
+}
+
+TEST_F(PlanCommand, TheRunCommandOfARowCompilesToItsPeak) {
+  const Json out = answer("--on " + profile("64 MB") + " --gpus 2 --save sac --zero 1 --tile-loss --sp 2 --row 1", 0);
+  std::string command = out["run_command"];
+  ASSERT_EQ(command.rfind("spscope run ", 0), 0U) << command;
+  command = "cd " + std::string(SPSCOPE_SOURCE_DIR) + " && " + SPSCOPE_PROGRAM + " compile " + command.substr(12) + " --json " + tmp_.path() + "/compiled.json >/dev/null 2>&1";
+  EXPECT_EQ(shell(command).code, 0) << command;
+  std::ifstream in(tmp_.path() + "/compiled.json");
+  const Json compiled = Json::parse(in, nullptr, false);
+  EXPECT_EQ(compiled["memory"]["peak"], out["rows"][0]["peak_bytes"]);
+}
+
+TEST_F(PlanCommand, WhetherAnythingFitsIsTheExitCode) {
+  const std::string more = " --gpus 2 --want fits --seq 1024 --save sac --zero 1 --whole-loss --sp 2";
+  EXPECT_EQ(answer("--on " + profile("1 GB") + more, 0)["rows"][0]["verdict"], "fits");
+  EXPECT_EQ(answer("--on " + profile("10 MB") + more, 1)["rows"][0]["verdict"], "does-not-fit");
+  EXPECT_EQ(answer("--on " + profile("10 MB") + " --gpus 2 --want table --seq 1024 --save sac --sp 2", 0)["rows"][0]["verdict"], "does-not-fit") << "a table is no question";
+}
+
+TEST_F(PlanCommand, MarkdownIsATable) {
+  const ShellResult done = plan("--on CPU-24 --gpus 2 --want table --save sac --zero 0 --markdown " + tmp_.path() + "/plan.md");
+  EXPECT_EQ(done.code, 0) << done.output;
+  std::ifstream in(tmp_.path() + "/plan.md");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_THAT(text, HasSubstr("spscope plan"));
+  EXPECT_THAT(text, HasSubstr("| row "));
+}
+
+TEST_F(PlanCommand, WhatIsWrongIsSaid) {
+  const ShellResult device = plan("--on H100 --gpus 2");
+  EXPECT_EQ(device.code, 2);
+  EXPECT_THAT(device.output, HasSubstr("profile-missing"));
+  EXPECT_THAT(device.output, HasSubstr("H100-80"));
+  EXPECT_EQ(plan("--on CPU-24").code, 2) << "how many?";
+  EXPECT_THAT(plan("--on CPU-24 --gpus 2 --headroom nan%").output, HasSubstr("is no share"));
+  EXPECT_THAT(plan("--on CPU-24 --gpus 1 --want table --save sac --zero 0 --row 9").output, HasSubstr("--row 9: there are 2 legal rows"));
+  const ShellResult none = plan("--on CPU-24 --gpus 1 --sp 2");
+  EXPECT_EQ(none.code, 3);
+  EXPECT_THAT(none.output, HasSubstr("plan-empty"));
+  EXPECT_THAT(none.output, HasSubstr("takes 2 ranks, there are 1"));
+}
+
+}  // namespace
+}  // namespace spscope
