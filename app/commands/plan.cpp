@@ -8,6 +8,7 @@
 #include "app/commands/plan_report.h"
 #include "app/options.h"
 #include "core/base/strings.h"
+#include "core/session/stage.h"
 
 namespace spscope::app {
 namespace {
@@ -36,7 +37,7 @@ class Plan : public Command {
     model_.declare(command);
     command.remove_option(command.get_option("--batch"));
     command.option_defaults()->group("Device");
-    command.add_option("--on", on_, "a device that is known (see above), or a profile: a .toml file (docs/planning.md)")->required()->type_name("NAME|FILE");
+    command.add_option("--on", on_, "a device that is known (see above), or a profile: a .toml file (docs/planning.md)")->required()->type_name("DEVICE");
     command.add_option("--gpus", space_.gpus, "devices per node")->required()->check(CLI::Range(1, 4096))->type_name("N");
     command.add_option("--nodes", space_.nodes, "nodes")->check(CLI::Range(1, 4096))->capture_default_str()->type_name("N");
     command.add_option("--headroom", headroom_, "share of the capacity that is left alone, for what the allocator cannot use")->capture_default_str()->type_name("X%");
@@ -46,11 +47,11 @@ class Plan : public Command {
     command.add_option("--step", step_, "sequences are multiples of it (default: 1024; 16 where the file's is shorter)")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))->type_name("N");
     command.add_option("--longest", most_, "no longer sequence is looked at")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 36))->capture_default_str()->type_name("N");
     command.option_defaults()->group("Configurations");
-    command.add_option("--sp", space_.sp, "ranks that share a sequence (default: every divisor of all ranks)")->delimiter(',')->type_name("P,...");
-    command.add_option("--dp", space_.dp, "replicas (default: as many as there are ranks for)")->delimiter(',')->type_name("D,...");
-    command.add_option("--zero", space_.zero, "0, 1; 2 and 3 are modelled (default: 0,1)")->delimiter(',')->check(CLI::Range(0, 3))->type_name("Z,...");
-    command.add_option("--save", space_.save, "policies of what is kept: all, sac, min-cut, budget=F (default: all,min-cut,sac)")->delimiter(',')->type_name("POLICY,...");
-    command.add_option("--batch", space_.batch, "rows of all replicas together (default: the file's, or one per replica)")->delimiter(',')->type_name("B,...");
+    command.add_option("--sp", space_.sp, "ranks that share a sequence, a list: 2,4 (default: every divisor of all ranks)")->delimiter(',')->type_name("P");
+    command.add_option("--dp", space_.dp, "replicas, a list (default: as many as there are ranks for)")->delimiter(',')->type_name("D");
+    command.add_option("--zero", space_.zero, "a list of 0, 1, 2, 3; 2 and 3 are modelled (default: 0,1)")->delimiter(',')->check(CLI::Range(0, 3))->type_name("Z");
+    command.add_option("--save", space_.save, "what is kept, a list of all, sac, min-cut, budget=F (default: all,min-cut,sac)")->delimiter(',')->type_name("POLICY");
+    command.add_option("--batch", space_.batch, "rows of all replicas together, a list (default: the file's, or one per replica)")->delimiter(',')->type_name("B");
     CLI::Option* tiled = command.add_flag("--tile-loss", tiled_, "only with the loss a block of tokens at a time (default: both)");
     command.add_flag("--whole-loss", whole_, "only with the loss as a whole")->excludes(tiled);
     command.add_option("--optimizer", settings_.optimizer, "what updates the weights; adamw keeps two moments of each")->check(CLI::IsMember({"adamw", "sgd"}))->capture_default_str()->type_name("adamw|sgd");
@@ -66,6 +67,7 @@ class Plan : public Command {
     report.setModel(model_.path);
     session::PlanRequest what;
     SP_ASSIGN(what.open, model_.request());
+    SP_ASSIGN(what.open, session::resolveStage(what.open));
     SP_ASSIGN(what.profile, session::readDeviceProfile(on_));
     SP_ASSIGN(what.headroom, headroom());
     what.space = space_;

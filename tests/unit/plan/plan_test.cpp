@@ -107,10 +107,15 @@ TEST_F(PlanTest, TheLongestFitsToTheByteAndTheNextStepDoesNot) {
   const double capacity = 60e6;
   PlanRequest what = ask(sample(), capacity, 2);
   what.space.save = {"all", "sac"};
+  what.space.dp = {1};
   const PlanOutcome outcome = planned(what);
   ASSERT_EQ(outcome.rows.size(), 16U) << "2 meshes x 2 losses x 2 policies x 2";
   int found = 0;
   for (const PlanRow& row : outcome.rows) {
+    if (row.configuration.ranks() == 1 && row.configuration.zero == 1) {
+      EXPECT_EQ(row.illegal->code, "plan-illegal");
+      continue;
+    }
     ASSERT_FALSE(row.illegal) << row.configuration.text() << ": " << row.illegal->message;
     if (row.max_seq == 0) continue;
     ++found;
@@ -122,12 +127,12 @@ TEST_F(PlanTest, TheLongestFitsToTheByteAndTheNextStepDoesNot) {
     EXPECT_GT(static_cast<double>(row.next_peak), capacity) << row.configuration.text();
     EXPECT_EQ(row.possible_seq, row.max_seq) << "no interval in this profile";
   }
-  EXPECT_GE(found, 12);
+  EXPECT_EQ(found, 12);
   // The best first, and the set of those that nothing beats.
-  for (std::size_t i = 1; i < outcome.rows.size(); ++i) EXPECT_GE(outcome.rows[i - 1].max_seq, outcome.rows[i].max_seq);
+  for (std::size_t i = 1; i < 12; ++i) EXPECT_GE(outcome.rows[i - 1].max_seq, outcome.rows[i].max_seq);
   ASSERT_FALSE(outcome.pareto.empty());
   for (const std::size_t i : outcome.pareto)
-    for (const PlanRow& row : outcome.rows) EXPECT_FALSE(row.max_seq > outcome.rows[i].max_seq && row.work_per_token <= outcome.rows[i].work_per_token);
+    for (const PlanRow& row : outcome.rows) EXPECT_FALSE(!row.illegal && row.max_seq > outcome.rows[i].max_seq && row.work_per_token <= outcome.rows[i].work_per_token);
 }
 
 TEST_F(PlanTest, PeaksRiseWithTheLengthAndLengthsWithTheCapacity) {
@@ -241,19 +246,20 @@ TEST_F(PlanTest, WhatThePipelineRefusesIsARowWithItsReason) {
 
 TEST_F(PlanTest, LeversChangeOneThingAndTheCheapestComesFirst) {
   PlanRequest what = ask(sample(), 60e6, 2);
+  what.step = 16;
   what.space.sp = {2};
   const PlanOutcome outcome = planned(what);
   const auto plain = std::find_if(outcome.rows.begin(), outcome.rows.end(), [](const PlanRow& r) { return r.configuration == Configuration{.sp = 2, .dp = 1, .zero = 0, .save = "all", .tile_loss = false, .batch = r.configuration.batch}; });
   ASSERT_NE(plain, outcome.rows.end());
   const std::size_t from = static_cast<std::size_t>(plain - outcome.rows.begin());
   const auto levers = leversOf(outcome, from, PlanWant::kMaxSeq);
-  ASSERT_GE(levers.size(), 3U);
+  ASSERT_GE(levers.size(), 2U);
   std::vector<std::string> changes;
   for (std::size_t i = 0; i < levers.size(); ++i) {
     changes.push_back(levers[i].change);
     EXPECT_GT(levers[i].more_tokens, 0);
     EXPECT_EQ(levers[i].more_tokens, outcome.rows[levers[i].row].max_seq - plain->max_seq);
-    if (i > 0) EXPECT_GE(levers[i].work_ratio, levers[i - 1].work_ratio);
+    EXPECT_GE(levers[i].work_ratio, levers[i > 0 ? i - 1 : 0].work_ratio);
   }
   EXPECT_THAT(changes, ::testing::IsSupersetOf({"zero 0 -> zero 1", "save all -> sac"}));
   EXPECT_TRUE(leversOf(outcome, 0, PlanWant::kMaxSeq).empty()) << "nothing is longer than the longest";
