@@ -263,8 +263,8 @@ int main(int argc, char** argv) {
     if (const char* log = std::getenv(spscope::app::kRankLog)) spscope::log::useSettings(log);
     return spscope::session::rankMain();
   }
-  // The two commands that compute in this process.
-  if (argc > 1 && (std::strcmp(argv[1], "verify") == 0 || std::strcmp(argv[1], "run") == 0))
+  // The commands that compute in this process.
+  if (argc > 1 && (std::strcmp(argv[1], "verify") == 0 || std::strcmp(argv[1], "run") == 0 || std::strcmp(argv[1], "debug") == 0))
     spscope::session::restartWithSleepingThreads(argv);
   return spscope::app::run(argc, argv);
 }

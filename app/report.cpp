@@ -33,13 +33,6 @@ std::string remedyOf(const std::string& given, const std::string& code) {
   return info ? std::string(info->remedy) : std::string();
 }
 
-Json errorObject(const Error& e) {
-  Json out = {{"code", e.code},     {"message", e.message}, {"node", plainNode(e.node)},
-              {"source", e.source}, {"legal", e.legal},     {"remedy", remedyOf(e.remedy, e.code)}};
-  if (!e.notes.empty()) out["notes"] = e.notes;
-  return out;
-}
-
 /// " (node, model.py:41)" of what is known; "" where nothing is.
 std::string placeOf(const std::string& node, const std::string& source) {
   if (node.empty() && source.empty()) return {};
@@ -51,6 +44,13 @@ bool endsWith(const std::string& text, const std::string& tail) {
 }
 
 }  // namespace
+
+Json errorObject(const Error& e) {
+  Json out = {{"code", e.code},     {"message", e.message}, {"node", plainNode(e.node)},
+              {"source", e.source}, {"legal", e.legal},     {"remedy", remedyOf(e.remedy, e.code)}};
+  if (!e.notes.empty()) out["notes"] = e.notes;
+  return out;
+}
 
 Status writeOutput(const std::string& given, const std::string& bytes) {
   namespace fs = std::filesystem;
@@ -147,6 +147,22 @@ void Report::say(const Error& error) {
   }
 }
 
+Status Report::writeLine(const std::string& line) {
+  if (json_path_ == "-") return print(line, stdout, "standard output");
+  std::ofstream out(json_path_, std::ios::binary | (line_written_ ? std::ios::app : std::ios::trunc));
+  out << line;
+  out.close();
+  line_written_ = true;
+  return out ? Status() : makeError("file-unwritable", json_path_ + ": writing failed", Outcome::kNo);
+}
+
+Status Report::tell(const Page& answer, const Json& object) {
+  const bool json_to_stdout = json_path_ == "-";
+  if (!json_to_stdout || log::format() == log::Format::kText) SP_TRY(print(answer.text(), json_to_stdout ? stderr : stdout, "the answer"));
+  page.append(answer);
+  return json_path_.empty() ? Status() : writeLine(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
 int Report::finish(int code) {
   const bool as_text = log::format() == log::Format::kText;
   for (const Diagnostic& d : diagnostics.all()) {
@@ -161,7 +177,7 @@ int Report::finish(int code) {
     say(status.error());
     if (code == 0) code = 1;
   };
-  if (!json_to_stdout || as_text) written(print(page.text(), json_to_stdout ? stderr : stdout, "the page"));
+  if ((!json_to_stdout || as_text) && !at_once_) written(print(page.text(), json_to_stdout ? stderr : stdout, "the page"));
   if (!page_path_.empty()) {
     const std::string title = "spscope " + command_ + (model_.empty() ? "" : " " + std::filesystem::path(model_).filename().string());
     std::string text;
@@ -179,8 +195,9 @@ int Report::finish(int code) {
   }
   if (!json_path_.empty() && (code != 0 || rank_.value_or(0) == 0)) {
     // Names of files may hold any bytes: what is no UTF-8 is replaced rather than losing the object.
-    const std::string text = object().dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-    written(json_to_stdout ? print(text, stdout, "standard output") : writeOutput(json_path_, text));
+    const std::string text = object().dump(at_once_ ? -1 : 1, ' ', false, Json::error_handler_t::replace) + "\n";
+    if (line_written_) written(writeLine(text));
+    else written(json_to_stdout ? print(text, stdout, "standard output") : writeOutput(json_path_, text));
   }
   return code;
 }

@@ -43,6 +43,12 @@ class Report {
   /// Another process wrote the page of --report for this command: what this one has to say is added to it.
   void addToPage() { page_is_there_ = true; }
 
+  /// A command that answers a question after the other: each answer is told at once, the page as text and the object as one line of
+  /// JSON; finish() then adds the last line. The page of --report holds all answers. Error: file-unwritable.
+  Status tell(const Page& answer, const Json& object);
+  /// That it is such a command: every object of it is one line.
+  void tellAtOnce() { at_once_ = true; }
+
   Page page;              ///< what the person reads
   Page appendix;          ///< further figures for the page of --report
   Json json;              ///< the command's own fields
@@ -65,7 +71,8 @@ class Report {
   Json object() const;
   Page errorsPage() const;
   Page wholePage(int code) const;
-  bool page_is_there_ = false;
+  Status writeLine(const std::string& line);
+  bool page_is_there_ = false, at_once_ = false, line_written_ = false;
   std::string command_, model_, json_path_, page_path_, command_line_;
   std::vector<std::pair<std::string, std::string>> flags_;
   std::optional<int> rank_;  ///< of a launch
@@ -76,6 +83,9 @@ class Report {
 /// Whole or not at all: a script that reads the file never sees half an object. A device, a pipe (/dev/stdout) is written
 /// to, never replaced; of a link, the file it leads to is. Errors: file-unwritable (an answer of "no": exit code 1).
 Status writeOutput(const std::string& path, const std::string& bytes);
+
+/// Code, message, place, what would be legal, what to do.
+Json errorObject(const Error& error);
 
 /// "%node" fields of JSON bear the plain name.
 std::string plainNode(const std::string& node);

@@ -35,7 +35,7 @@ ROOMS = {
     "ui/model": (("core/base", "core/ir", "core/session", "passes", "passes/memory", "profiler"), ()),
     "ui/qt": (("core/base", "ui/model"), ("qt",)),
     "ui/imgui": (("core/base", "ui/model"), ("imgui", "qt")),
-    "app": (("core/base", "core/ir", "core/io", "core/session", "passes", "passes/memory", "profiler"), ("cli11", "json")),
+    "app": (("core/base", "core/ir", "core/io", "core/session", "passes", "passes/memory", "profiler"), ("cli11", "json", "edit")),
     "app/gui": (("core/base", "core/session", "ui/model", "ui/qt", "ui/imgui"), ("cli11", "qt", "imgui")),
     "tests": (None, None),  # None: everything
 }
@@ -55,6 +55,7 @@ LIBRARIES = {  # the first pattern that matches names the library; anything else
     "json": r"nlohmann/",
     "toml": r"toml\+\+/",
     "cli11": r"CLI/",
+    "edit": r"editline/",
     "sqlite": r"sqlite3",
     "zlib": r"zlib\.h",
     "boost-graph": r"boost/(graph|property_map|range)/",

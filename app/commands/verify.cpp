@@ -8,6 +8,7 @@
 #include "app/commands/command.h"
 #include "app/commands/compile_charts.h"
 #include "app/commands/compile_report.h"
+#include "app/commands/debug_answer.h"
 #include "app/options.h"
 #include "core/base/strings.h"
 #include "core/session/stage.h"
@@ -102,7 +103,7 @@ class Verify : public Command {
     json["parameters"] = Json::array();
     for (const auto& p : o.gradients.parameters)
       json["parameters"].push_back({{"name", p.name}, {"rel", p.rel}, {"norm", p.norm}});
-    json["first_difference"] = o.first_difference ? differenceJson(*o.first_difference) : Json();
+    json["first_difference"] = differenceJson(o.first_difference);
     if (o.bisection) json["bisect"] = bisectJson(*o.bisection);
     json["float32"] = nullptr;
     if (const auto& f = o.float32)
@@ -123,18 +124,6 @@ class Verify : public Command {
     json["gathers"] = json["plan"]["gathers"];
   }
 
-  static const char* phaseOf(ir::Phase phase) {
-    return phase == ir::Phase::kForward ? "forward" : phase == ir::Phase::kBackward ? "backward" : "recompute";
-  }
-
-  static Json differenceJson(const session::FirstDifference& d) {
-    return {{"node", d.node},       {"source", d.source},       {"rank", d.ranks.front()}, {"pass", d.pass},
-            {"value", d.value},     {"op", d.op},               {"phase", phaseOf(d.phase)}, {"module", d.module},
-            {"ranks", d.ranks},     {"placement", d.placement}, {"result", d.parameter},   {"unsharded_node", d.reference_node},
-            {"rel", d.rel},         {"max_abs", d.max_abs},     {"max_rel", d.max_rel},    {"shape", d.shape},
-            {"index", d.index},     {"got", d.got},             {"wanted", d.wanted},      {"remark", d.remark}};
-  }
-
   static Json bisectJson(const session::Bisection& b) {
     Json stages = Json::array();
     for (const session::BisectStage& s : b.stages) {
@@ -150,7 +139,7 @@ class Verify : public Command {
     std::vector<std::string> ranks;
     for (const int r : d.ranks) ranks.push_back(std::to_string(r));
     page.table({{"first difference", ""},
-                {"node", strf("%%%s, %s (%s)", d.node.c_str(), d.op.c_str(), phaseOf(d.phase))},
+                {"node", strf("%%%s, %s (%s)", d.node.c_str(), d.op.c_str(), std::string(session::debug::phaseWord(d.phase)).c_str())},
                 {"source", d.source + (d.module.empty() ? "" : ", " + d.module)},
                 {"of", d.parameter.empty() ? "value %" + d.value + ", " + d.placement : d.parameter == "loss" ? "the loss" : "the gradient of " + d.parameter},
                 {"off on", (d.ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, ", ")},

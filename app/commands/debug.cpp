@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// spscope debug: all ranks of a sharded step in this process, a node at a time. Commands come from a terminal, a file or a pipe.
+#include "app/commands/debug_answer.h"
+
+#include <fstream>
+#include <iostream>
+
+#include "app/commands/command.h"
+#include "app/line_editor.h"
+#include "app/options.h"
+#include "core/base/strings.h"
+#include "core/session/stage.h"
+
+namespace spscope::app {
+namespace {
+
+namespace dbg = session::debug;
+
+class Debug : public Command {
+ public:
+  std::string name() const override { return "debug"; }
+  std::string summary() const override { return "stop, step, look at values, compare and ask why, on all ranks at once"; }
+  std::string description() const override {
+    return "Runs one step with all ranks in this process, a node at a time, and the unsharded step beside it. Breakpoints stand at nodes, ops, modules, source lines, phases "
+           "and collectives, or where a value is NaN, too large, or not the unsharded one. Values are shown for each rank, put together by their placement, and compared; "
+           "\"back\" goes back in time, to the same bits.\n"
+           "Commands come from a terminal (with history and completion), from a file or a pipe, one a line, # begins a comment; \"help\" lists them. A script ends with exit "
+           "code 1 at the first command that fails. --json writes one object a line for each command, and one more at the end.";
+  }
+  std::string examples() const override {
+    return "  spscope debug resources/samples/llama_gqa.pt2 --sp 4\n"
+           "  echo 'break if nan\n  continue\n  where' | spscope debug model.pt2 --json answers.jsonl\n"
+           "  spscope debug model.pt2 --dtype float64 --commands find_fault.txt";
+  }
+  std::string meaningOfNo() const override { return "a command of a script failed; cancelled; or an output could not be written"; }
+  void declare(CLI::App& command) override {
+    model_.declare(command);
+    flags_.declare(command);
+    data_.declare(command);
+    command.option_defaults()->group("Debugger");
+    command.add_option("--commands", commands_, "commands, one a line (default: standard input)")->type_name("FILE");
+    command.add_option("--history", budget_mib_, "memory for snapshots and for values of the unsharded step, each, in MiB")->check(numberFrom(1.0, 1e7))->capture_default_str()->type_name("MIB");
+  }
+
+  bool mayBeAbandoned() const override { return interactive(); }
+  Result<int> run(Report& report, const session::Request& request) override {
+    report.setModel(model_.path);
+    SP_ASSIGN(session::OpenRequest what, model_.request());
+    SP_ASSIGN(what, session::resolveStage(what));
+    std::ifstream file;
+    if (!commands_.empty()) {
+      file.open(commands_);
+      if (!file) return makeError("file-missing", "there is no file " + commands_, Outcome::kUsage);
+    }
+    SP_ASSIGN(const auto model, session::open(what, request));
+    SP_ASSIGN(const passes::Settings settings, flags_.settings(model_));
+    SP_ASSIGN(const session::DataRequest data, data_.request());
+    const auto budget = static_cast<std::int64_t>(budget_mib_ * 1024 * 1024);
+    SP_ASSIGN(const auto debugger, dbg::Debugger::open(*model, settings, data, request, budget));
+    report.tellAtOnce();
+    report.json["ranks"] = debugger->ranks();
+    return interactive() ? converse(report, *debugger, request) : obey(report, *debugger, request, commands_.empty() ? std::cin : file);
+  }
+
+ private:
+  bool interactive() const { return commands_.empty() && LineEditor::atTerminal(); }
+
+  /// With a person: what fails is said, and it goes on.
+  static Result<int> converse(Report& report, dbg::Debugger& debugger, const session::Request& request) {
+    LineEditor editor("(spscope) ", [&](const std::string& line) { return dbg::completions(debugger, line); });
+    dbg::Answer answer = dbg::execute(debugger, "where");
+    SP_TRY(report.tell(debugPage(answer), debugJson(answer)));
+    while (!answer.quit) {
+      const std::optional<std::string> line = editor.read();
+      if (!line) break;
+      answer = dbg::execute(debugger, *line);
+      if (answer.command.empty() && !answer.error) continue;
+      SP_TRY(report.tell(debugPage(answer), debugJson(answer)));
+      SP_TRY(request.cancel.check());
+    }
+    return 0;
+  }
+
+  static Result<int> obey(Report& report, dbg::Debugger& debugger, const session::Request& request, std::istream& in) {
+    std::string line;
+    for (int number = 1; std::getline(in, line); ++number) {
+      if (line.ends_with('\r')) line.pop_back();
+      const dbg::Answer answer = dbg::execute(debugger, line);
+      if (answer.command.empty() && !answer.error) continue;
+      Page page;
+      page.line("> " + line);
+      if (!answer.error) page.append(debugPage(answer));
+      SP_TRY(report.tell(page, debugJson(answer)));
+      SP_TRY(request.cancel.check());
+      if (answer.error) {
+        Error error = *answer.error;
+        error.message = strf("line %d, %s: ", number, line.c_str()) + error.message;
+        error.outcome = Outcome::kNo;
+        if (error.remedy.empty() && error.code == "usage") error.remedy = "help lists the commands.";
+        return error;
+      }
+      if (answer.quit) break;
+    }
+    return 0;
+  }
+
+  ModelFlags model_;
+  CompileFlags flags_;
+  DataFlags data_;
+  std::string commands_;
+  double budget_mib_ = 1024;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> makeDebug() { return std::make_unique<Debug>(); }
+
+}  // namespace spscope::app

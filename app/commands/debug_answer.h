@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The debugger's answers as text and as JSON.
+#pragma once
+
+#include "app/report.h"
+#include "core/session/debug/command.h"
+
+namespace spscope::app {
+
+Page debugPage(const session::debug::Answer& answer);
+Json debugJson(const session::debug::Answer& answer);
+
+/// Where a step differs from the unsharded one; null where it does not.
+Json differenceJson(const std::optional<session::FirstDifference>& difference);
+
+}  // namespace spscope::app

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// spscope debug as scripts use it: commands from a file or a pipe, one JSON object a line, exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+#include "tests/support/temp_folder.h"
+
+namespace spscope {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+class DebugCommand : public ::testing::Test {
+ protected:
+  struct Answer {
+    int code = -1;
+    std::string out;
+    std::vector<Json> lines;  ///< of standard output, where they are objects
+  };
+  /// `commands` is the script; `how` stands behind the model.
+  Answer debug(const std::string& commands, const std::string& how, bool by_pipe = false) const {
+    const std::string script = tmp_.file("commands", commands);
+    const std::string sample = std::string(SPSCOPE_SOURCE_DIR) + "/resources/samples/llama_gqa.pt2 --seq 64 --threads 1";
+    const std::string given = by_pipe ? " < " + script : " --commands " + script;
+    Answer answer;
+    FILE* pipe = ::popen(("'" SPSCOPE_PROGRAM "' debug " + sample + " " + how + given + " 2>" + tmp_.path() + "/err").c_str(), "r");
+    std::array<char, 4096> buffer{};
+    for (std::size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) answer.out.append(buffer.data(), n);
+    const int status = ::pclose(pipe);
+    answer.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    std::istringstream in(answer.out);
+    for (std::string line; std::getline(in, line);) answer.lines.push_back(Json::parse(line, nullptr, false));
+    return answer;
+  }
+  TempFolder tmp_;
+};
+
+TEST_F(DebugCommand, EachCommandIsAnObjectOfOneLine) {
+  const std::string script = "# to the first exchange, and a look at what it brings\n"
+                             "break collective all_to_all\n\ncontinue\nwhere\nprint %input_ids\ndiff %input_ids\nwhy %input_ids\nback 2\nhelp step\n";
+  for (const bool by_pipe : {false, true}) {
+    const Answer a = debug(script, "--sp 2 --json -", by_pipe);
+    EXPECT_EQ(a.code, 0) << a.out;
+    ASSERT_EQ(a.lines.size(), 9U) << a.out;
+    for (const Json& line : a.lines) ASSERT_TRUE(line.is_object());
+    EXPECT_EQ(a.lines[0]["breakpoints"][0]["at"], "collective all_to_all");
+    EXPECT_EQ(a.lines[1]["command"], "continue");
+    EXPECT_EQ(a.lines[1]["reason"], "breakpoint");
+    ASSERT_EQ(a.lines[1]["stopped"].size(), 2U);
+    EXPECT_EQ(a.lines[1]["stopped"][1]["rank"], 1);
+    EXPECT_EQ(a.lines[1]["stopped"][1]["node"], a.lines[1]["node"]);
+    EXPECT_EQ(a.lines[1]["stopped"][0]["reason"], "breakpoint");
+    EXPECT_EQ(a.lines[3]["value"]["ranks"].size(), 2U);
+    EXPECT_EQ(a.lines[3]["value"]["nan"], 0);
+    EXPECT_TRUE(a.lines[3]["value"].contains("placement"));
+    EXPECT_EQ(a.lines[4]["difference"]["equal"], true);
+    EXPECT_FALSE(a.lines[5]["why"].empty());
+    EXPECT_EQ(a.lines[6]["moves"], -2);
+    EXPECT_EQ(a.lines[7]["help"][0]["name"], "step");
+    const Json& last = a.lines[8];
+    EXPECT_EQ(last["command"], "debug");
+    EXPECT_EQ(last["ranks"], 2);
+    EXPECT_TRUE(last["seconds"].is_number());
+    EXPECT_TRUE(last["warnings"].is_array());
+  }
+}
+
+TEST_F(DebugCommand, AFileOfAnswersAndTheTextOfThem) {
+  const std::string file = tmp_.path() + "/answers.jsonl";
+  const Answer a = debug("until op *scaled_dot_product*\nlist 1\nwrong\nquit\nstep\n", "--sp 2 --dtype float64 --json " + file);
+  EXPECT_EQ(a.code, 0);
+  EXPECT_THAT(a.out, HasSubstr("> until op *scaled_dot_product*"));
+  EXPECT_THAT(a.out, HasSubstr("nothing is wrong"));
+  std::ifstream in(file);
+  std::vector<Json> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(Json::parse(line));
+  ASSERT_EQ(lines.size(), 5U);  // nothing behind quit
+  EXPECT_TRUE(lines[2]["first_wrong"].is_null());
+  EXPECT_EQ(lines[2]["equal"], true);
+  EXPECT_EQ(lines[3]["command"], "quit");
+}
+
+TEST_F(DebugCommand, AScriptEndsAtTheFirstCommandThatFails) {
+  const Answer a = debug("step\ncontineu\nstep\n", "--sp 2 --json -");
+  EXPECT_EQ(a.code, 1);
+  ASSERT_EQ(a.lines.size(), 3U) << a.out;
+  EXPECT_EQ(a.lines[1]["error"]["legal"], "continue");
+  EXPECT_THAT(a.lines[2]["error"]["message"].get<std::string>(), HasSubstr("line 2, contineu"));
+  // What cannot be debugged at all is one object, as of every command.
+  const Answer refused = debug("step\n", "--sp 3 --json - --sequence nothing:1");
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_EQ(Json::parse(refused.out)["refusals"].size(), 1U);
+}
+
+}  // namespace
+}  // namespace spscope
