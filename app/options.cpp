@@ -82,6 +82,10 @@ void CompileFlags::declare(CLI::App& command) {
   command.add_option("--device", device, "where it is to run: which attention kernels are chosen")->capture_default_str()->type_name("cpu|cuda");
   command.add_option("--save", save, "what is kept for the backward: all, sac, min-cut or budget=F (0: least memory, 1: as all)")->capture_default_str()->type_name("POLICY");
   command.add_option("--optimizer", optimizer, "what updates the weights; adamw keeps two moments of each")->capture_default_str()->type_name("adamw|sgd");
+  command.add_option("--master-weights", master_weights, "on: 16-bit parameters are trained on float32 copies, with float32 optimizer states")
+      ->check(CLI::IsMember({"on", "off"}))->capture_default_str()->type_name("on|off");
+  command.add_option("--grad-dtype", grad_dtype, "in what gradients of 16-bit parameters are summed over the ranks; param: in their own type")
+      ->check(CLI::IsMember({"float32", "param"}))->capture_default_str()->type_name("float32|param");
   command.add_option("--communication", communication, "overlap: fused and behind compute; fused: together, but waited for at once; plain: one by one")
       ->check(CLI::IsMember({"overlap", "fused", "plain"}))->capture_default_str()->type_name("overlap|fused|plain");
   command.add_option("--bucket", bucket_mib, "gradients that are summed together, at most, in MiB")->check(numberFrom(0.0, 1e6))->capture_default_str()->type_name("MIB");
@@ -96,6 +100,8 @@ Result<passes::Settings> CompileFlags::settings(const ModelFlags& model) const {
   out.dp = dp;
   out.zero = zero;
   out.accumulate = accumulate;
+  out.master_weights = master_weights == "on";
+  out.wide_gradients = grad_dtype == "float32";
   out.device = device;
   out.save = save;
   out.optimizer = optimizer;

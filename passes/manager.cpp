@@ -28,6 +28,8 @@ std::string writeReproducer(const ir::Graph& input, const Pass& pass, const Pass
   header.set("sp", std::to_string(s.sp));
   header.set("dp", std::to_string(s.dp));
   if (s.zero != 0) header.set("zero", std::to_string(s.zero));
+  if (!s.master_weights) header.set("master_weights", "off");
+  if (!s.wide_gradients) header.set("grad_dtype", "param");
   header.set("device", s.device);
   header.set("save", s.save);
   header.set("communication", s.communication);

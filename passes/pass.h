@@ -25,6 +25,8 @@ struct Settings {
   int dp = 1;                  ///< ranks on the data axis
   int zero = 0;                ///< 1: optimizer states are sharded over all ranks
   int accumulate = 1;          ///< batches per step of the optimizer
+  bool master_weights = true;  ///< the optimizer keeps float32 weights and states for 16-bit parameters
+  bool wide_gradients = true;  ///< their gradients are summed over the ranks in float32 (widen-gradients)
   std::string device = "cpu";  ///< "cpu" or "cuda": which attention kernel is chosen
   std::string save = "sac";    ///< memory policy, see memory/save_policy.h: all, sac, min-cut, budget=F
   std::string communication = "overlap";  ///< "plain": collectives block, one by one; "fused"; "overlap": and behind compute

@@ -26,6 +26,7 @@
 #include "passes/training/lower_attention.h"
 #include "passes/training/shard_optimizer.h"
 #include "passes/training/sync_gradients.h"
+#include "passes/training/widen_gradients.h"
 
 namespace spscope::passes {
 
@@ -35,8 +36,8 @@ std::vector<Pass> batchPasses() { return {planBatchPass(), shardBatchPass()}; }
 
 std::vector<Pass> programPasses() {
   return {shardSequencePass(), insertAllToAllPass(), parallelizeLossPass(), tileLossPass(), lowerAttentionPass(), buildJointPass(),
-          simplifyJointPass(), syncGradientsPass(),  shardOptimizerPass(),  chooseSaved(),  schedule(),           fuseCollectivesPass(),
-          overlapCollectivesPass()};
+          simplifyJointPass(), widenGradientsPass(), syncGradientsPass(),  shardOptimizerPass(), chooseSaved(), schedule(),
+          fuseCollectivesPass(), overlapCollectivesPass()};
 }
 
 namespace {
@@ -48,6 +49,8 @@ std::string planHashOf(const ir::Graph* batch, const ir::Graph& planned, const S
   h.text(ir::planHash(planned));
   for (std::int64_t n : {std::int64_t{s.sp}, std::int64_t{s.dp}, s.seq, s.batch}) h.number(n);
   if (s.zero != 0) h.number(s.zero);
+  if (!s.master_weights) h.text("no masters");
+  if (!s.wide_gradients) h.text("gradients in the parameters' type");
   for (const auto& [name, dim] : s.sequence_marks) h.text(name), h.number(dim);
   if (s.flops_per_ns != 0 || s.bytes_per_ns != 0) h.text(formatDouble(s.flops_per_ns)), h.text(formatDouble(s.bytes_per_ns));
   h.text(s.device), h.text(s.save), h.text(s.optimizer), h.text(s.communication), h.number(s.bucket_bytes);

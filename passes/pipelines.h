@@ -14,8 +14,7 @@ namespace spscope::passes {
 std::vector<Pass> planningPasses();
 /// plan-batch, shard-batch: between those two, where there are data parallel replicas.
 std::vector<Pass> batchPasses();
-/// shard-sequence, insert-all-to-all, parallelize-loss, tile-loss, lower-attention, build-joint, sync-gradients, choose-saved,
-/// schedule: once per class of local shapes.
+/// From shard-sequence to overlap-collectives: once per class of local shapes.
 std::vector<Pass> programPasses();
 
 /// The compiled training step of a whole mesh.

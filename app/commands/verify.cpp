@@ -99,6 +99,7 @@ class Verify : public Command {
     json["reference_loss"] = o.reference_loss;
     json["loss_rel"] = o.loss_rel;
     json["grad_rel_max"] = o.gradients.rel_max;
+    if (!o.reference.empty()) json["reference"] = o.reference;
     json["tolerance"] = {{"loss", o.tolerance.loss}, {"gradient", o.tolerance.gradient}, {"floor", o.tolerance.floor}};
     json["parameters"] = Json::array();
     for (const auto& p : o.gradients.parameters)
@@ -166,6 +167,7 @@ class Verify : public Command {
     page.table({{"", "sharded", "unsharded", "relative difference", "allowed"},
                 {"loss", formatDouble(o.loss), formatDouble(o.reference_loss), strf("%.3g", o.loss_rel), strf("%.3g", o.tolerance.loss)},
                 {"worst gradient", o.gradients.worst, "", strf("%.3g", o.gradients.rel_max), strf("%.3g", o.tolerance.gradient)}});
+    if (!o.reference.empty()) page.line("the accumulated step was held against " + o.reference);
     if (const auto& f = o.float32) {
       page.table({{"against float32", "sharded", "unsharded", "ratio", "allowed"},
                   {"loss", strf("%.3g", f->sharded_loss), strf("%.3g", f->unsharded_loss), "", ""},
@@ -179,7 +181,8 @@ class Verify : public Command {
     for (const auto& p : worst) rows.push_back({p.name, strf("%.3g", p.rel), strf("%.4g", p.norm)});
     page.table(std::move(rows));
     if (o.first_difference) describeDifference(page, *o.first_difference);
-    else if (!o.equal) page.line("with all ranks in this process no value differs");
+    else if (!o.equal) page.line(o.reference.empty() ? "with all ranks in this process no value differs"
+                                                    : "in the first batch, with all ranks in this process, no value differs: look at how batches are weighted");
     if (o.bisection) describeBisection(page, *o.bisection);
     std::int64_t peak = 0;
     for (const auto b : o.peak_bytes) peak = std::max(peak, b);

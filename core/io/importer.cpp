@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/strings.h"
+#include "core/io/dead_inputs.h"
 
 namespace spscope::io {
 
@@ -54,7 +55,7 @@ Status Importer::run() {
   aliasesWithoutPlaceholder();
   tieWeightless();
   SP_TRY(addOutputs());
-  warnDeadInputs();
+  warn();
   summarise();
   return {};
 }
@@ -457,17 +458,8 @@ Status Importer::addOutputs() {
   return {};
 }
 
-void Importer::warnDeadInputs() {
-  const auto users = ir::usersOf(model_.graph);
-  for (const ir::Input& input : model_.graph.inputs) {
-    if (input.kind != InputKind::kUser || !users[static_cast<std::size_t>(input.value)].empty()) continue;
-    const bool is_output = std::any_of(model_.graph.outputs.begin(), model_.graph.outputs.end(),
-                                       [&](const ir::Output& o) { return o.value == input.value; });
-    const ir::Value& v = model_.graph.value(input.value);
-    if (is_output || v.dtype != DType::kI64 || v.shape.size() != 2) continue;
-    diagnostics_.warn("dead-input", "input " + input.name + " is used by nothing: when one tensor object is passed for "
-                                    "two arguments at export (labels=input_ids), both uses read only one of them");
-  }
+void Importer::warn() {
+  warnDeadInputs(model_.graph, diagnostics_);
   if (metadata_.unreadable() > 0)
     diagnostics_.warn("metadata-unreadable", strf("%lld module stacks cannot be read (first: \"%s\"); those nodes have "
                                                   "no module path", static_cast<long long>(metadata_.unreadable()),

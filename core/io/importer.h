@@ -41,7 +41,7 @@ class Importer {
   Status addOutputs();
   void aliasesWithoutPlaceholder();
   void tieWeightless();
-  void warnDeadInputs();
+  void warn();
   void summarise();
   int inputNamed(std::string_view name) const;
   std::optional<Json> tensorMeta(std::string_view value) const;

@@ -50,6 +50,7 @@ class Finder {
         return {reduction == 1 ? BatchWeights::Rule::kCounted : BatchWeights::Rule::kSum, id, kNone, true};
       }
       if (base == "sum" && n.args.size() == 1) return {BatchWeights::Rule::kSum, id, kNone, true};
+      if ((base == "mean" && n.args.size() == 1) || (base == "mse_loss" && ir::intArg(n, "reduction", 1) == 1)) return {BatchWeights::Rule::kMean, id, kNone, true};
       if (base == "div" && other != kNone && !trained_[at(other)] && fromInputs(other)) return {BatchWeights::Rule::kCounted, id, other, true};
       if (base == "add") {  // a balance loss, a regulariser: weighted with the rest
         const Found a = find(self), b = other == kNone ? Found{} : find(other);
@@ -151,6 +152,7 @@ std::string BatchWeights::text() const {
   switch (rule_) {
     case Rule::kCounted: return "weighted by what the loss divides by (%" + node_ + ")" + (exact_ ? "" : "; what is added to it is weighted alike");
     case Rule::kSum: return "added, as the loss is a sum (%" + node_ + ")";
+    case Rule::kMean: return "averaged, as the loss is a mean over as many numbers in every batch (%" + node_ + ")";
     case Rule::kEqual: break;
   }
   return "averaged: the loss divides by no count of the inputs";

@@ -21,7 +21,8 @@ class BatchWeights {
   enum class Rule {
     kCounted,  ///< by what the loss divides by: the number of valid labels, or a tensor of the inputs
     kSum,      ///< the loss is a sum over its rows: batches are added
-    kEqual,    ///< no such number was found: the mean of the batches' losses
+    kMean,     ///< the loss is a mean over as many numbers in every batch: the mean of the batches' losses
+    kEqual,    ///< no such number was found, and yet the mean of the batches' losses
   };
   /// Looks where the loss divides. Never fails: kEqual is what is left.
   static BatchWeights of(const ir::Graph& graph);
@@ -31,6 +32,10 @@ class BatchWeights {
   std::string text() const;
   /// 1 where the rule is not kCounted.
   Result<double> weight(const exec::TensorBag& inputs) const;
+  /// Where the loss divides, "%node"; "": that is not known.
+  std::string node() const { return node_.empty() ? "" : "%" + node_; }
+  /// Nothing else is added to the part of the loss that is weighted.
+  bool exact() const { return exact_; }
   /// Is sum(w * x) divided by sum(w)?
   bool divides() const { return rule_ != Rule::kSum; }
 

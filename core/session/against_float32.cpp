@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/ir/convert_dtype.h"
-#include "core/session/verify.h"
+#include "core/session/accumulated_proof.h"
 #include "core/torch/compare.h"
 #include "core/torch/tensor_store.h"
 
@@ -42,9 +42,11 @@ Result<std::optional<AgainstFloat32>> againstFloat32(const Model& model, const p
   // The same numbers: a weight that was rounded to 16 bits for the model under proof is rounded for its twin.
   SP_ASSIGN(const exec::TensorBag rounded, loadState(model, data, inner));
   const exec::TensorBag state = exec::inTypeOf(rounded, *twin.graph);
-  SP_ASSIGN(const exec::TensorBag given, loadInputs(model, data, 0, inner));
-  const exec::TensorBag inputs = exec::inTypeOf(given, *twin.graph);
-  SP_ASSIGN(const exec::StepResult reference, runUnsharded(twin, settings, state, inputs, inner, data.seed));
+  const BatchOf batch = [&](std::int64_t index) -> Result<exec::TensorBag> {
+    SP_ASSIGN(const exec::TensorBag given, loadInputs(model, data, index, inner));
+    return exec::inTypeOf(given, *twin.graph);
+  };
+  SP_ASSIGN(const exec::StepResult reference, runUnshardedBatches(twin, settings, state, batch, inner, data.seed));
   AgainstFloat32 out;
   out.loss = reference.loss;
   out.unsharded_loss = exec::relativeError(unsharded.loss, reference.loss);

@@ -134,6 +134,46 @@ std::string scalingOf(const Model& model, const passes::Settings& s) {
   return out;
 }
 
+/// What leaves the step in parts: a metric made of it and of whole labels would mix the two.
+void warnOfParts(const Model& model, const passes::Compiled& compiled, DiagnosticSink& diagnostics) {
+  std::vector<const ir::Value*> whole;  // user outputs of the file, in order; the passes keep it
+  for (const ir::Output& o : model.graph->outputs)
+    if (o.kind == ir::OutputKind::kUser && o.value != ir::kNone) whole.push_back(&model.graph->value(o.value));
+  const ir::Graph& planned = *compiled.planned;
+  std::size_t i = 0;
+  for (const ir::Output& o : planned.outputs) {
+    if (o.kind != ir::OutputKind::kUser || o.value == ir::kNone) continue;
+    const ir::Value& v = planned.value(o.value);
+    const ir::Value* asked = i < whole.size() ? whole[i] : nullptr;
+    ++i;
+    const bool rows = asked != nullptr && asked->shape != v.shape;
+    const bool tokens = v.placement.isSharded() && ir::axisSize(planned.mesh, ir::MeshAxis::kSequence) > 1;
+    if (!rows && !tokens) continue;
+    const std::string name = asked != nullptr ? asked->name : v.name;
+    const ir::Node* n = v.producer == ir::kNone ? nullptr : &planned.node(v.producer);
+    const std::string parts = tokens ? strf("its part of dimension %d", v.placement.dim) : "the rows of its replica";
+    diagnostics.warn("output-in-parts", "the output %" + name + " leaves the step in parts, each rank has " + parts + (tokens && rows ? " of the rows of its replica" : "") +
+                                            ": a metric made of it and of whole labels would mix local and whole",
+                     n == nullptr ? "" : "%" + n->name, n == nullptr ? "" : sourceOf(*n));
+  }
+}
+
+/// Batches whose losses are averaged though nothing says that they weigh the same.
+void warnOfAveraging(const Model& model, const passes::Settings& s, DiagnosticSink& diagnostics) {
+  if (s.accumulate == 1) return;
+  const BatchWeights weights = BatchWeights::of(*model.graph);
+  if (weights.rule() != BatchWeights::Rule::kEqual) return;
+  std::string node, source;
+  for (const ir::Output& o : model.graph->outputs)
+    if (o.kind == ir::OutputKind::kLoss && o.value != ir::kNone && model.graph->value(o.value).producer != ir::kNone) {
+      const ir::Node& n = model.graph->node(model.graph->value(o.value).producer);
+      node = "%" + n.name, source = sourceOf(n);
+      break;
+    }
+  diagnostics.warn("accumulate-averaged", strf("the losses of %d batches are averaged: the loss divides by no count of the inputs that could weigh them; batches with fewer "
+                                               "valid tokens would weigh as much as the others", s.accumulate), node, source);
+}
+
 }  // namespace
 
 Status checkSettings(const Model& model, const passes::Settings& s) {
@@ -198,6 +238,8 @@ Result<CompileOutcome> compileWith(const Model& model, const CompileRequest& wha
   for (std::size_t i = 0; !out.sharded && i < compiled.planned->valueCount(); ++i)
     out.sharded = compiled.planned->value(static_cast<ValueId>(i)).placement.isSharded();
   out.scaling = scalingOf(model, what.settings);
+  warnOfParts(model, compiled, *request.diagnostics);
+  warnOfAveraging(model, what.settings, *request.diagnostics);
   out.compiled = std::move(compiled);
   return out;
 }

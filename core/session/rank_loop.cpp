@@ -59,7 +59,7 @@ Status agreeOn(dist::Collectives& group, const RunRequest& what, const CompileOu
       {"libtorch version", dist::libtorchVersion(), ""},
       {"model file", file, ""},
       {"plan hash", compiled.compiled.plan_hash, ""},
-      {"training", strf("%s lr %s clip %s zero %d, %lld steps of %d batches, seed %llu, weights %s, %zu batch files%s", what.settings.optimizer.c_str(),
+      {"training", strf("%s%s lr %s clip %s zero %d, %lld steps of %d batches, seed %llu, weights %s, %zu batch files%s", what.settings.optimizer.c_str(), what.settings.master_weights ? "" : " without masters",
                         formatDouble(what.lr).c_str(), formatDouble(what.clip).c_str(), what.settings.zero, static_cast<long long>(what.steps), what.settings.accumulate,
                         static_cast<unsigned long long>(what.data.seed),
                         what.data.seed_weights ? std::to_string(*what.data.seed_weights).c_str() : "of the file",
@@ -163,7 +163,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
   if (!what.profile.file.empty()) {  // an instant that all ranks share: for ranks that are on different clocks
     SP_TRY(group->barrier());
     if (profile) profile->barrier(monotonicNs());
-    if (profile) profile->resident(state.weights().bytes(), passes::optimizerBytes(*graph, what.settings.optimizer, what.settings.zero));
+    if (profile) profile->resident(state.weights().bytes(), passes::optimizerBytes(*graph, passes::livenessOptions(what.settings, nullptr)));
   }
   const std::int64_t first = state.stepsMade();
   const BatchWeights weights = BatchWeights::of(*model->graph);

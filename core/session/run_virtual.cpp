@@ -80,7 +80,7 @@ Status runVirtual(const Model& model, const RunRequest& what, const Request& req
               RankProfile::start(what.profile, rank, size, "virtual", *out.compiled.compiled.programs[static_cast<std::size_t>(index)], what.settings,
                                  request.diagnostics));
     // One copy serves all ranks; each is shown as if it were alone, as predictions and peak_bytes are.
-    profiles[static_cast<std::size_t>(rank)]->resident(state.weights().bytes(), passes::optimizerBytes(*out.compiled.compiled.programs[static_cast<std::size_t>(index)], what.settings.optimizer, what.settings.zero));
+    profiles[static_cast<std::size_t>(rank)]->resident(state.weights().bytes(), passes::optimizerBytes(*out.compiled.compiled.programs[static_cast<std::size_t>(index)], passes::livenessOptions(what.settings, nullptr)));
   }
   const std::unique_ptr<exec::ExecutionObserver> nvtx = nvtxObserver();
   const auto recordCall = [&](std::int64_t step, const char* name, std::int64_t begin) {

@@ -40,7 +40,8 @@ dist::Message toMessage(const RunRequest& w) {
       {"path", w.open.path}, {"graph", w.open.graph_name}, {"seq", std::to_string(w.open.seq)},
       {"batch", std::to_string(w.open.batch)}, {"dtype", w.open.dtype ? std::string(ir::longName(*w.open.dtype)) : ""},
       {"open_marks", marksText(w.open.sequence_marks)},
-      {"sp", std::to_string(w.settings.sp)}, {"dp", std::to_string(w.settings.dp)}, {"zero", std::to_string(w.settings.zero)}, {"accumulate", std::to_string(w.settings.accumulate)}, {"device", w.settings.device},
+      {"sp", std::to_string(w.settings.sp)}, {"dp", std::to_string(w.settings.dp)}, {"zero", std::to_string(w.settings.zero)}, {"accumulate", std::to_string(w.settings.accumulate)},
+      {"masters", w.settings.master_weights ? "1" : ""}, {"wide_gradients", w.settings.wide_gradients ? "1" : ""}, {"device", w.settings.device},
       {"save", w.settings.save}, {"communication", w.settings.communication},
       {"bucket", std::to_string(w.settings.bucket_bytes)}, {"threads", std::to_string(w.settings.threads)}, {"optimizer", w.settings.optimizer},
       {"tile_loss", w.settings.tile_loss ? "1" : ""}, {"whole_masks", w.settings.read_masks ? "" : "1"},
@@ -71,6 +72,8 @@ Result<RunRequest> runRequestFrom(const std::string& text) {
   w.settings.dp = static_cast<int>(toInt(m.at("dp")));
   w.settings.zero = static_cast<int>(toInt(m.at("zero")));
   w.settings.accumulate = static_cast<int>(toInt(m.at("accumulate")));
+  w.settings.master_weights = m.at("masters") == "1";
+  w.settings.wide_gradients = m.at("wide_gradients") == "1";
   w.settings.device = m.at("device");
   w.settings.save = m.at("save");
   w.settings.communication = m.at("communication");

@@ -23,7 +23,6 @@ Result<std::vector<exec::StepResult>> stepOnProcesses(const VerifyRequest& proof
   RunRequest what;
   what.open = proof.open;
   what.settings = proof.settings;
-  what.settings.accumulate = 1;
   what.data = proof.data;
   what.ranks = proof.ranks;
   what.timeout_seconds = proof.timeout_seconds;

@@ -66,6 +66,7 @@ Result<TrainState> TrainState::create(const Model& model, const RunRequest& what
   options.kind = exec::parseOptimizer(what.settings.optimizer).value_or(options.kind);
   options.lr = what.lr;
   options.clip = what.clip;
+  options.master_weights = what.settings.master_weights;
   fs::path from;
   if (!what.resume.empty()) {
     SP_ASSIGN(from, stepFolder(what.resume));
@@ -139,7 +140,7 @@ Result<exec::TensorBag> TrainState::wholeStates(dist::Collectives* group) const 
   exec::TensorBag like;
   const exec::TensorBag mine = optimizers_.front().states();
   for (const std::string& parameter : optimizers_.front().trainable())
-    for (const char* prefix : {"exp_avg.", "exp_avg_sq.", "momentum."})
+    for (const char* prefix : {"master.", "exp_avg.", "exp_avg_sq.", "momentum."})
       if (mine.contains(prefix + parameter)) SP_TRY(like.share(weights_, parameter, prefix + parameter));
   if (group != nullptr) return exec::gatherShards(mine, like, *group);
   std::vector<exec::TensorBag> blocks;

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "core/session/accumulated_proof.h"
+#include "core/session/accumulation.h"
 #include "core/session/run.h"
 #include "core/session/step_processes.h"
 #include "core/session/virtual_programs.h"
@@ -33,15 +35,9 @@ Result<std::shared_ptr<const ir::Graph>> compileUnsharded(const Model& model, co
 
 Result<exec::StepResult> runUnsharded(const Model& model, const passes::Settings& settings, const exec::TensorBag& state,
                                       const exec::TensorBag& inputs, const Request& request, std::uint64_t seed) {
-  SP_ASSIGN(const std::shared_ptr<const ir::Graph> graph, compileUnsharded(model, settings, request));
-  exec::ProgramOptions options;
-  SP_ASSIGN(auto program, exec::Program::prepare(graph, options));
-  exec::Executor executor(std::move(program));
-  SP_TRY(executor.bind(state));
-  exec::StepOptions step;
-  step.cancel = request.cancel;
-  step.seed = seed;
-  return executor.step(inputs, step);
+  passes::Settings one = settings;
+  one.accumulate = 1;
+  return runUnshardedBatches(model, one, state, [&](std::int64_t) -> Result<exec::TensorBag> { return inputs; }, request, seed);
 }
 
 std::vector<std::shared_ptr<const ir::Graph>> programsOf(const passes::Compiled& compiled) {
@@ -52,14 +48,27 @@ std::vector<std::shared_ptr<const ir::Graph>> programsOf(const passes::Compiled&
 
 namespace {
 
-/// The sharded step with all ranks in this process.
-Result<std::vector<exec::StepResult>> stepVirtually(const passes::Compiled& compiled, const exec::TensorBag& state,
-                                                    const exec::TensorBag& inputs, const Request& request, std::uint64_t seed) {
+/// The sharded step with all ranks in this process. `first`: the first of its batches.
+Result<std::vector<exec::StepResult>> stepVirtually(const Model& model, const VerifyRequest& what, const passes::Compiled& compiled, const exec::TensorBag& state,
+                                                    const exec::TensorBag& first, const Request& request) {
   SP_ASSIGN(exec::VirtualRanks ranks, prepareRanks(programsOf(compiled), state));
   exec::StepOptions step;
   step.cancel = request.cancel;
-  step.seed = seed;
-  return ranks.step(inputs, step);
+  step.seed = what.data.seed;
+  const BatchWeights weights = BatchWeights::of(*model.graph);
+  return accumulate(what.settings.accumulate, 0, weights, [&](std::int64_t index) -> Result<BatchResult> {
+    exec::TensorBag inputs = first;
+    if (index > 0) {
+      SP_ASSIGN(inputs, loadInputs(model, what.data, index, request));
+    }
+    BatchResult batch;
+    if (what.settings.accumulate > 1) {
+      SP_ASSIGN(batch.weight, weights.weight(inputs));
+    }
+    step.step = index;
+    SP_ASSIGN(batch.ranks, ranks.step(inputs, step));
+    return batch;
+  });
 }
 
 /// Both programs once more, node by node; stage by stage where that is asked for.
@@ -102,13 +111,20 @@ Result<VerifyOutcome> prove(const Model& model, const VerifyRequest& what, Compi
   SP_ASSIGN(const exec::TensorBag inputs, loadInputs(model, what.data, 0, request));
 
   request.report("unsharded step");
-  SP_ASSIGN(exec::StepResult reference, runUnsharded(model, what.settings, state, inputs, request, what.data.seed));
+  exec::StepResult reference;
+  if (what.settings.accumulate > 1) {
+    SP_ASSIGN(AccumulatedReference held, accumulatedReference(model, what, state, request));
+    reference = std::move(held.step);
+    out.reference = std::move(held.text);
+  } else {
+    SP_ASSIGN(reference, runUnsharded(model, what.settings, state, inputs, request, what.data.seed));
+  }
   out.reference_loss = reference.loss;
   out.reference_peak_bytes = reference.peak_bytes;
 
   request.report("sharded step");
   SP_ASSIGN(std::vector<exec::StepResult> results,
-            what.ranks == "virtual" ? stepVirtually(out.compiled.compiled, state, inputs, request, what.data.seed)
+            what.ranks == "virtual" ? stepVirtually(model, what, out.compiled.compiled, state, inputs, request)
                                     : stepOnProcesses(what, request));
 
   if (what.settings.zero != 0 && what.settings.ranks() > 1) {  // each rank has its blocks only: what they make up is compared

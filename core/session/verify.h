@@ -31,6 +31,7 @@ struct VerifyOutcome {
   int worst_rank = 0;
   bool equal = false;
   CompileOutcome compiled;
+  std::string reference;                 ///< with --accumulate: what the accumulated step was held against
   std::vector<std::int64_t> peak_bytes;  ///< measured step peak per rank
   std::int64_t reference_peak_bytes = 0; ///< of the unsharded step
   /// 16-bit models: both runs against float32; the sharded one may be no more than a margin worse, or they are not equal.
@@ -41,7 +42,7 @@ struct VerifyOutcome {
 };
 
 /// Runs the unsharded graph (one rank, nothing recomputed), then all ranks of the sharded one on the same
-/// inputs and weights, and compares on every rank; where they differ, both run again, node by node, in this process. Errors: those of compile, loadState, loadInputs and the executor.
+/// inputs and weights (with settings.accumulate on that many batches), and compares on every rank; where they differ, both run again, node by node, in this process. Errors: those of compile, loadState, loadInputs and the executor.
 Result<VerifyOutcome> verify(const Model& model, const VerifyRequest& what, const Request& request);
 
 /// The same for programs that are there already, `what.settings` those that they were compiled with; processes compile for themselves.

@@ -21,15 +21,28 @@ struct Optimizer::Impl {
   OptimizerOptions options;
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters, first, second;  // first: exp_avg or momentum
+  std::vector<at::Tensor> masters;                    // by parameter; undefined: it is trained as it is
   at::Tensor step;                                    // one for all: they step together
   std::int64_t steps = 0;
   std::vector<std::vector<std::int64_t>> shapes;      // of the whole parameters
 
-  /// The whole shape behind entry `i` of states(); nullptr: it has no blocks (the step counter).
-  const std::vector<std::int64_t>* shapeOfState(std::size_t i) const {
-    const std::size_t each = (first.empty() ? 0 : 1) + (second.empty() ? 0 : 1);
-    return each == 0 || i >= each * names.size() ? nullptr : &shapes[i / each];
+  struct State {
+    std::string name;
+    at::Tensor tensor;
+    const std::vector<std::int64_t>* whole = nullptr;  ///< shape of the whole parameter; nullptr: it has no blocks (the step counter)
+  };
+  std::vector<State> states() const {
+    std::vector<State> out;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (masters[i].defined()) out.push_back({"master." + names[i], masters[i], &shapes[i]});
+      if (!first.empty()) out.push_back({(adamw() ? "exp_avg." : "momentum.") + names[i], first[i], &shapes[i]});
+      if (!second.empty()) out.push_back({"exp_avg_sq." + names[i], second[i], &shapes[i]});
+    }
+    out.push_back({"step", step});
+    return out;
   }
+  /// What the kernels update.
+  at::Tensor& target(std::size_t i) { return masters[i].defined() ? masters[i] : parameters[i]; }
   /// This optimizer's part of a tensor that has the shape of a parameter.
   at::Tensor mine(const at::Tensor& whole) const {
     if (options.shards == 1) return whole;
@@ -48,6 +61,8 @@ struct Pair {
   std::size_t parameter;
   at::Tensor gradient;
 };
+
+bool half(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
 
 double squaredNorm(const at::Tensor& tensor) {
   const double norm = tensor.norm(at::Scalar(2.0), at::kDouble).item<double>();
@@ -83,8 +98,10 @@ Result<Optimizer> Optimizer::create(const OptimizerOptions& options, const Tenso
     impl.names.push_back(name);
     impl.shapes.push_back(parameter.sizes().vec());
     impl.parameters.push_back(impl.mine(parameter));
-    if (impl.hasFirst()) impl.first.push_back(at::zeros_like(impl.parameters.back()));
-    if (impl.adamw()) impl.second.push_back(at::zeros_like(impl.parameters.back()));
+    impl.masters.push_back(options.master_weights && half(parameter.scalar_type()) ? impl.parameters.back().to(at::kFloat) : at::Tensor());
+    const at::Tensor& trained = impl.target(impl.masters.size() - 1);
+    if (impl.hasFirst()) impl.first.push_back(at::zeros_like(trained));
+    if (impl.adamw()) impl.second.push_back(at::zeros_like(trained));
   }
   impl.step = at::zeros({}, at::TensorOptions().dtype(at::kFloat));
   return optimizer;
@@ -120,7 +137,9 @@ Result<OptimizerReport> Optimizer::apply(const TensorBag& gradients, std::option
       const int at = gradients.impl().find(impl.names[i]);
       if (at < 0) continue;
       const at::Tensor& gradient = gradients.impl().tensors[static_cast<std::size_t>(at)];
-      if (gradient.sizes() != impl.parameters[i].sizes() || gradient.scalar_type() != impl.parameters[i].scalar_type())
+      const at::ScalarType type = impl.parameters[i].scalar_type();
+      const bool wide = half(type) && gradient.scalar_type() == at::kFloat;
+      if (gradient.sizes() != impl.parameters[i].sizes() || (gradient.scalar_type() != type && !wide))
         return makeError("gradient-shape", "the gradient of " + impl.names[i] + " does not have its parameter's shape and type",
                          Outcome::kRunFailed);
       // Clipping in place must not scale one memory twice, nor before another gradient has read it.
@@ -138,9 +157,11 @@ Result<OptimizerReport> Optimizer::apply(const TensorBag& gradients, std::option
     // The fused kernels read raw memory, so a gradient must lie like its parameter. One parameter at a time: a gradient
     // that has to be copied lives only for its own update.
     for (Pair& pair : pairs) {
+      at::Tensor& parameter = impl.target(pair.parameter);
       at::Tensor gradient = pair.gradient.contiguous();
+      if (parameter.scalar_type() == at::kFloat) gradient = gradient.to(at::kFloat);
       if (report.clipped) gradient.mul_(scale);
-      at::Tensor& parameter = impl.parameters[pair.parameter];
+      gradient = gradient.to(parameter.scalar_type());
       if (impl.adamw()) {
         at::_fused_adamw_({parameter}, {gradient}, {impl.first[pair.parameter]}, {impl.second[pair.parameter]}, {},
                           {impl.step}, o.lr, o.beta1, o.beta2, impl.decay(), o.eps, /*amsgrad=*/false,
@@ -152,6 +173,7 @@ Result<OptimizerReport> Optimizer::apply(const TensorBag& gradients, std::option
                         /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/impl.steps == 1, std::nullopt,
                         std::nullopt);
       }
+      if (impl.masters[pair.parameter].defined()) impl.parameters[pair.parameter].copy_(parameter);
     }
   } catch (const std::exception& e) {
     return makeError("op-failed", std::string("optimizer: ") + e.what(), Outcome::kRunFailed);
@@ -164,43 +186,44 @@ std::int64_t Optimizer::steps() const { return impl_->steps; }
 
 std::int64_t Optimizer::stateBytes() const {
   std::int64_t bytes = 0;
-  for (const auto* list : {&impl_->first, &impl_->second})
-    for (const at::Tensor& t : *list) bytes += static_cast<std::int64_t>(t.nbytes());
+  for (const auto* list : {&impl_->masters, &impl_->first, &impl_->second})
+    for (const at::Tensor& t : *list) bytes += t.defined() ? static_cast<std::int64_t>(t.nbytes()) : 0;
   return bytes;
 }
 
 TensorBag Optimizer::states() const {
   TensorBag bag;
-  const std::string first = impl_->adamw() ? "exp_avg." : "momentum.";
-  for (std::size_t i = 0; i < impl_->names.size(); ++i) {
-    if (!impl_->first.empty()) bag.impl().append(first + impl_->names[i], impl_->first[i]);
-    if (!impl_->second.empty()) bag.impl().append("exp_avg_sq." + impl_->names[i], impl_->second[i]);
-  }
-  bag.impl().append("step", impl_->step);
+  for (const Impl::State& state : impl_->states()) bag.impl().append(state.name, state.tensor);
   return bag;
 }
 
 Status Optimizer::restore(const TensorBag& states) {
   const c10::InferenceMode inference;
-  const TensorBag mine = this->states();
+  const std::vector<Impl::State> mine = impl_->states();
   // Moments that are not there, or that this kind has no use for: training would go on, but not as it was.
-  const auto kindOf = [](const TensorBag& bag) {
-    for (const std::string& name : bag.impl().names)
-      if (name.starts_with("exp_avg")) return "AdamW";  // either moment: which one is missing is said below
-      else if (name.starts_with("momentum.")) return "SGD with momentum";
-    return "SGD";
+  const auto kindOf = [](const std::vector<std::string>& names) {
+    std::string kind = "SGD";
+    bool masters = false;
+    for (const std::string& name : names) {
+      if (name.starts_with("exp_avg")) kind = "AdamW";  // either moment: which one is missing is said below
+      if (name.starts_with("momentum.")) kind = "SGD with momentum";
+      masters = masters || name.starts_with("master.");
+    }
+    return kind + (masters ? " on float32 master weights" : "");
   };
-  if (const std::string_view saved = kindOf(states), wanted = kindOf(mine); saved != wanted)
-    return makeError("optimizer-state", strf("what was saved belongs to %s, this run uses %s", saved.data(), wanted.data()));
+  std::vector<std::string> own;
+  for (const Impl::State& state : mine) own.push_back(state.name);
+  if (const std::string saved = kindOf(states.impl().names), wanted = kindOf(own); saved != wanted)
+    return makeError("optimizer-state", "what was saved belongs to " + saved + ", this run uses " + wanted);
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // all checked before any is made
   for (std::size_t i = 0; i < mine.size(); ++i) {
-    const std::string& name = mine.impl().names[i];
+    const std::string& name = mine[i].name;
     const int at = states.impl().find(name);
     if (at < 0) return makeError("tensor-missing", "the saved optimizer has no " + name);
-    const at::Tensor& target = mine.impl().tensors[i];
+    const at::Tensor& target = mine[i].tensor;
     at::Tensor saved = states.impl().tensors[static_cast<std::size_t>(at)];
     // What is saved is whole, so that it can be resumed on any mesh.
-    if (const auto whole = impl_->shapeOfState(i); impl_->options.shards > 1 && whole && saved.sizes() == at::IntArrayRef(*whole))
+    if (const auto whole = mine[i].whole; impl_->options.shards > 1 && whole && saved.sizes() == at::IntArrayRef(*whole))
       saved = impl_->mine(saved.contiguous());
     if (saved.sizes() != target.sizes() || saved.scalar_type() != target.scalar_type())
       return makeError("optimizer-state", "the saved state " + name + " has another shape or type than its parameter");

@@ -2,6 +2,9 @@
 // AdamW and SGD over a bag of parameters, in place, with libtorch's fused kernels (no temporaries). No libtorch in this
 // header.
 //
+// 16-bit parameters are trained on float32 masters: an update of less than half a unit in the last place of a 16-bit weight would
+// leave it where it is, however often it is made. The states are float32 then, too; the parameter is the master, rounded.
+//
 // Gradients are complete on every rank (sync-gradients has seen to it), so the global norm for clipping is a local sum. With
 // `shards` an optimizer has states for its block of each parameter only (a run of its elements, ir::shardBlocks), takes
 // that block of the gradient and updates that block of the parameter; the norm is then summed over the ranks by the caller.
@@ -26,6 +29,7 @@ struct OptimizerOptions {
   double momentum = 0.0;                          ///< SGD; no dampening, no Nesterov
   std::optional<double> weight_decay;             ///< default as in torch: 0.01 for AdamW, 0 for SGD
   double clip = 0.0;                              ///< largest global norm of the gradients; 0: no clipping
+  bool master_weights = true;                     ///< float32 masters and states for 16-bit parameters
   int shard = 0, shards = 1;                      ///< which block of each parameter, of how many
 };
 
@@ -47,7 +51,7 @@ class Optimizer {
   Optimizer(Optimizer&&) noexcept;
   Optimizer& operator=(Optimizer&&) noexcept;
 
-  /// One update. A trainable parameter without a gradient stays as it is, as in torch. The gradients are used up: clipping
+  /// One update. Gradients are of their parameter's type; of 16-bit parameters float32 ones are taken, too. A trainable parameter without a gradient stays as it is, as in torch. The gradients are used up: clipping
   /// scales them in place. Errors: gradient-shape, op-failed.
   /// `squares`: the squared global norm, where this optimizer sees a part of it.
   Result<OptimizerReport> apply(const TensorBag& gradients, std::optional<double> squares = std::nullopt);
@@ -57,12 +61,13 @@ class Optimizer {
 
   void setLearningRate(double lr);
   std::int64_t steps() const;
-  /// Bytes of the states (moments), without the step counter.
+  /// Bytes of the states (masters, moments), without the step counter.
   std::int64_t stateBytes() const;
-  /// Shared with the optimizer: "exp_avg.<parameter>", "exp_avg_sq.<parameter>" (AdamW) or "momentum.<parameter>", and
+  /// Shared with the optimizer: "master.<parameter>" where there is one, "exp_avg.<parameter>", "exp_avg_sq.<parameter>" (AdamW) or "momentum.<parameter>", and
   /// "step" (one float32: steps made).
   TensorBag states() const;
-  /// Copies such a bag in; it has whole tensors, also where this optimizer has blocks. Errors: tensor-missing, optimizer-state (a shape or type differs).
+  /// Copies such a bag in; it has whole tensors, also where this optimizer has blocks. Errors: tensor-missing, optimizer-state (a
+  /// shape or type differs, or what was saved is of another kind of optimizer).
   Status restore(const TensorBag& states);
 
  private:

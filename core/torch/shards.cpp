@@ -117,7 +117,6 @@ Status WeightedMean::add(const TensorBag& bag, double weight) {
       const at::Tensor& t = bag.impl().tensors[i];
       if (first) {
         const bool half = t.element_size() < 4;
-        types_.push_back(toDType(t.scalar_type()));
         at::Tensor mine = half ? t.to(at::kFloat) : t;
         // One memory may be the gradient of two parameters.
         for (const at::Tensor& other : sum_.impl().tensors)
@@ -135,13 +134,9 @@ Status WeightedMean::add(const TensorBag& bag, double weight) {
 
 Result<TensorBag> WeightedMean::take(bool divide) {
   return guarded("accumulation", [&]() -> Result<TensorBag> {
-    for (std::size_t i = 0; i < sum_.size(); ++i) {
-      at::Tensor& t = sum_.impl().tensors[i];
+    for (at::Tensor& t : sum_.impl().tensors)
       if (divide && weight_ != 0.0) t.div_(weight_);
-      t = t.to(toScalarType(types_[i]));
-    }
     weight_ = 0.0;
-    types_.clear();
     return std::exchange(sum_, TensorBag());
   });
 }

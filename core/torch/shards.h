@@ -26,18 +26,17 @@ Result<TensorBag> gatherShards(const TensorBag& blocks, const TensorBag& like, d
 Result<double> sumOver(dist::Collectives& group, double value);
 
 /// A weighted mean of bags that come one after the other: gradients of several batches. Half-precision tensors are added up
-/// in float32 and rounded once.
+/// in float32, and stay so.
 class WeightedMean {
  public:
   /// The tensors of the first bag are taken over, and changed.
   Status add(const TensorBag& bag, double weight);
-  /// sum(weight * bag) / sum(weight), in the types that came; what is left is empty. `divide` false: the sum alone.
+  /// sum(weight * bag) / sum(weight); what is left is empty. `divide` false: the sum alone.
   Result<TensorBag> take(bool divide = true);
   std::int64_t bytes() const { return sum_.bytes(); }
 
  private:
   TensorBag sum_;
-  std::vector<ir::DType> types_;
   double weight_ = 0.0;
 };
 

@@ -63,16 +63,18 @@ std::int64_t accumulatorBytes(const ir::Graph& graph, int accumulate) {
   return bytes;
 }
 
-std::int64_t optimizerBytes(const ir::Graph& graph, std::string_view optimizer, int zero) {
-  if (optimizer != "adamw") return 0;
-  static constexpr std::int64_t kStepCounter = 4;  // one f32 per parameter
+std::int64_t optimizerBytes(const ir::Graph& graph, const LivenessOptions& options) {
+  const std::int64_t moments = options.optimizer == "adamw" ? 2 : 0;
+  const int ranks = ir::axisSize(graph.mesh, ir::MeshAxis::kAll);
   std::int64_t bytes = 0;
-  for (const ir::Input& input : graph.inputs)
-    if (input.trainable && input.value != ir::kNone) {
-      const ir::Value& v = graph.value(input.value);
-      const ir::Dims blocks = ir::shardBlocks(ir::numel(v.local), ir::axisSize(graph.mesh, ir::MeshAxis::kAll));
-      bytes += 2 * (zero == 0 ? v.localBytes() : blocks[static_cast<std::size_t>(graph.rank)] * ir::sizeOf(v.dtype)) + kStepCounter;
-    }
+  for (const ir::Input& input : graph.inputs) {
+    if (!input.trainable || input.value == ir::kNone) continue;
+    const ir::Value& v = graph.value(input.value);
+    const std::int64_t whole = ir::numel(v.local);
+    const std::int64_t mine = options.zero == 0 ? whole : ir::shardBlocks(whole, ranks)[static_cast<std::size_t>(graph.rank)];
+    const bool master = options.master_weights && (v.dtype == ir::DType::kBF16 || v.dtype == ir::DType::kF16);
+    bytes += mine * (master ? (moments + 1) * ir::sizeOf(ir::DType::kF32) : moments * ir::sizeOf(v.dtype));
+  }
   return bytes;
 }
 
@@ -82,6 +84,7 @@ LivenessOptions livenessOptions(const Settings& settings, const ir::OpServices* 
   options.threads = settings.threads;
   options.optimizer = settings.optimizer;
   options.zero = settings.zero;
+  options.master_weights = settings.master_weights;
   options.accumulate = settings.accumulate;
   return options;
 }

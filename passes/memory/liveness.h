@@ -23,7 +23,7 @@ struct Settings;  // passes/pass.h
 enum class MemoryClass : std::uint8_t {
   kParameters,     ///< parameters, buffers, constants and user inputs
   kGradients,      ///< storages of the graph's gradient outputs
-  kOptimizer,      ///< adamw: two moments and a step counter per trainable parameter; sgd: nothing
+  kOptimizer,      ///< adamw: two moments per trainable parameter; sgd: none; 16-bit parameters: float32 masters
   kActivations,    ///< made in forward, used after it (or forward outputs)
   kTemporaries,    ///< everything else that a node makes
   kCommunication,  ///< results of collectives that are not kept for backward, send and receive buffers
@@ -52,6 +52,7 @@ struct LivenessOptions {
   int threads = 1;
   std::string_view optimizer = "sgd";
   int zero = 0;        ///< 1: states of this rank's blocks only
+  bool master_weights = true;  ///< 16-bit parameters have a float32 master and float32 states
   int accumulate = 1;  ///< above 1: a sum of gradients is kept beside those of the batch at hand
   bool by_class = false;
 };
@@ -68,8 +69,9 @@ MemoryCurve predictMemory(const ir::Graph& graph, const LivenessOptions& options
 /// of the sequence axis. Mirrors core/torch's redistribution.
 std::int64_t packingBytes(const ir::Graph& graph, const ir::Node& node);
 
-/// Bytes of this rank's optimizer states: those of all trainable inputs, or (zero 1) of its blocks of them.
-std::int64_t optimizerBytes(const ir::Graph& graph, std::string_view optimizer, int zero = 0);
+/// Bytes of this rank's optimizer states, masters of 16-bit parameters included: those of all trainable inputs, or (zero 1) of
+/// its blocks of them. As exec::Optimizer::stateBytes.
+std::int64_t optimizerBytes(const ir::Graph& graph, const LivenessOptions& options);
 /// Bytes of the sums of gradients that are kept from batch to batch.
 std::int64_t accumulatorBytes(const ir::Graph& graph, int accumulate);
 

@@ -28,7 +28,7 @@ StepModel::StepModel(const ir::Graph& graph, const LivenessOptions& options, con
   for (const ir::Input& input : graph.inputs)
     if (input.value != ir::kNone && storage_of_[static_cast<std::size_t>(input.value)] < 0)
       resident_parameters += storages[static_cast<std::size_t>(intern(input.value))].bytes;
-  resident_optimizer = optimizerBytes(graph, options.optimizer, options.zero);
+  resident_optimizer = optimizerBytes(graph, options);
   resident_gradients = accumulatorBytes(graph, options.accumulate);
 
   nodes.reserve(graph.order.size());

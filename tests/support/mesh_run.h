@@ -34,6 +34,8 @@ struct Training {
   std::int64_t steps = 3, batch = 4, seq = 0;
   std::string ranks = "virtual", optimizer = "adamw", save_to, resume;
   std::optional<ir::DType> dtype = ir::DType::kF64;
+  double lr = 1e-3;
+  bool master_weights = true, wide_gradients = true;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 };
 
@@ -63,6 +65,9 @@ inline Result<session::RunOutcome> tryTrain(const Training& t) {
   run.data.inputs = t.inputs;
   run.ranks = t.ranks;
   run.clip = t.clip;
+  run.lr = t.lr;
+  run.settings.master_weights = t.master_weights;
+  run.settings.wide_gradients = t.wide_gradients;
   run.steps = t.steps;
   run.save_to = t.save_to;
   run.resume = t.resume;

@@ -64,6 +64,7 @@ Result<RunLine> runLineOf(const std::vector<std::string>& words) {
     if (key == "sp") s.sp = std::stoi(value);
     else if (key == "dp") s.dp = std::stoi(value);
     else if (key == "zero") s.zero = std::stoi(value);
+    else if (key == "grad_dtype") s.wide_gradients = value != "param";
     else if (key == "rank") out.rank = std::stoi(value);
     else if (key == "device") s.device = value;
     else if (key == "save") s.save = value;

@@ -55,6 +55,32 @@ TEST_F(ProgramTest, NumbersOnSizesAreComputedAway) {
   EXPECT_EQ(model->file_seq, 8);
 }
 
+/// A float input that feeds only what nobody reads, an integer one that feeds nothing; one that is written into a buffer's place
+/// is needed, though its node's result is not read.
+TEST_F(ProgramTest, InputsThatNoResultDependsOnAreWarnedOf) {
+  Program p;
+  for (const auto& [name, dtype] : {std::pair{"y", 7}, {"ids", 5}, {"z", 7}}) {
+    p.inputs += ", " + in(name);
+    p.specs += R"(, {"user_input": {"arg": )" + in(name) + "}}";
+    p.value(tensor(name, dtype, R"({"as_int": 4})"));
+  }
+  for (const char* name : {"n", "c", "w2", "wx"}) p.value(tensor(name, 7, R"({"as_int": 4})"));
+  p.add(node("torch.ops.aten.neg.default", arg("self", in("y")), in("n"), "n"));
+  p.add(node("torch.ops.aten.clone.default", arg("self", in("p_w")), in("w2"), "w2"));
+  p.add(node("torch.ops.aten.add_.Tensor", arg("self", in("w2")) + "," + arg("other", in("z")), in("c"), "c"));
+  p.add(node("torch.ops.aten.mul.Tensor", arg("self", in("w2")) + "," + arg("other", in("p_w")), in("wx"), "wx"));
+  p.add(node("torch.ops.aten.sum.default", arg("self", in("wx")), in("loss"), "loss"));
+  const auto model = open(p);
+  ASSERT_TRUE(model) << model.error().format();
+  std::vector<std::string> dead;
+  for (const Diagnostic& d : sink_.all())
+    if (d.code == "dead-input") {
+      dead.push_back(d.message.substr(0, d.message.find(' ', 6)));
+      EXPECT_EQ(d.message.find("labels=input_ids"), std::string::npos) << "not this one: " << d.message;
+    }
+  EXPECT_EQ(dead, (std::vector<std::string>{"input x", "input y", "input ids"}));
+}
+
 TEST_F(ProgramTest, SP_42_sizes_that_depend_on_data_are_refused_with_their_node) {
   Program p;
   p.sym_ints = R"j("u": {"as_expr": {"expr_str": "Symbol('u0', integer=True)", "hint": null}})j";

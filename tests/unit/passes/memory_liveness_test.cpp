@@ -79,11 +79,17 @@ TEST(Liveness, ClassesSumToTheCurve) {
   EXPECT_EQ(*std::max_element(curve.live.begin(), curve.live.end()), curve.peak);
   // At the end: parameters, optimizer, the loss and a gradient of each parameter.
   const auto at = [](MemoryClass c) { return static_cast<std::size_t>(c); };
-  std::int64_t parameters = 0, trainable = 0;
+  std::int64_t parameters = 0, elements = 0;
   for (const ir::Input& input : graph.inputs)
-    if (input.trainable) parameters += graph.value(input.value).localBytes(), ++trainable;
+    if (input.trainable) parameters += graph.value(input.value).localBytes(), elements += ir::numel(graph.value(input.value).local);
   EXPECT_EQ(curve.by_class.back()[at(MemoryClass::kGradients)], parameters);
-  EXPECT_EQ(curve.by_class.back()[at(MemoryClass::kOptimizer)], 2 * parameters + 4 * trainable);
+  EXPECT_EQ(curve.by_class.back()[at(MemoryClass::kOptimizer)], 12 * elements);  // bf16: a float32 master and two moments
+  options.master_weights = false;
+  EXPECT_EQ(optimizerBytes(graph, options), 2 * parameters);
+  options.optimizer = "sgd";
+  EXPECT_EQ(optimizerBytes(graph, options), 0);
+  options.master_weights = true;
+  EXPECT_EQ(optimizerBytes(graph, options), 4 * elements);
 }
 
 TEST(Liveness, ViewsAreFreeAndOutputsStay) {
