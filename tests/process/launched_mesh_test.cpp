@@ -55,6 +55,13 @@ TEST(LaunchedMesh, TwoByTwoTrainsAsOneRank) {
   }
 }
 
+TEST(VerifyOnProcesses, AnAccumulatedStepIsHeldAgainstOneBatch) {
+  Spscope proof({"verify", kModel, "--dtype", "float64", "--batch", "2", "--accumulate", "3", "--sp", "2", "--ranks", "gloo", "--threads", "1"});
+  EXPECT_EQ(proof.wait(), 0) << proof.text();
+  EXPECT_EQ(proof.json()["verdict"], "equal");
+  EXPECT_EQ(proof.json()["reference"], "one unsharded batch of 6 rows");
+}
+
 TEST(LaunchedMesh, AWorldOfAnotherSizeIsRefusedByEveryRank) {
   const auto ranks = launch(2, command(2, 2, 0, {"--launched", "--timeout", "30"}));
   for (const auto& rank : ranks) {
