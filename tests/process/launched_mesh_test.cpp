@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "tests/support/probe_run.h"
+#include "tests/support/temp_folder.h"
 
 namespace spscope::dist {
 namespace {
@@ -40,9 +41,9 @@ TEST(LaunchedMesh, TwoByTwoTrainsAsOneRank) {
   ASSERT_EQ(one.wait(), 0) << one.text();
   const std::vector<double> want = losses(one);
   ASSERT_EQ(want.size(), 3u);
-  const std::string folder = testing::TempDir() + strf("spscope-launched-mesh-%d", getpid());
   for (const int zero : {0, 1}) {
-    const auto ranks = launch(4, command(2, 2, zero, {"--launched", "--timeout", "100", "--save-to", folder}));
+    const TempFolder folder;
+    const auto ranks = launch(4, command(2, 2, zero, {"--launched", "--timeout", "100", "--save-to", folder.path()}));
     for (const auto& rank : ranks) ASSERT_EQ(rank->wait(), 0) << rank->text();
     const std::vector<double> got = losses(*ranks[0]);
     ASSERT_EQ(got.size(), 3u);
@@ -50,8 +51,7 @@ TEST(LaunchedMesh, TwoByTwoTrainsAsOneRank) {
     EXPECT_LT(got[2], got[0]);
     ASSERT_EQ(ranks[0]->json()["peak_bytes"].size(), 4u);
     for (std::size_t r = 1; r < 4; ++r) EXPECT_TRUE(ranks[r]->json().is_discarded()) << "the report is rank 0's";
-    EXPECT_TRUE(std::filesystem::exists(folder + "/step-000003/optimizer.safetensors"));
-    std::filesystem::remove_all(folder);
+    EXPECT_TRUE(std::filesystem::exists(folder.path("step-000003/optimizer.safetensors")));
   }
 }
 
