@@ -134,7 +134,7 @@ TensorBag half(DType type, const std::vector<double>& values) {
 }
 TensorBag single(const std::vector<double>& values) {
   TensorBag out;
-  put<double>(out, "w", DType::kF32, {static_cast<std::int64_t>(values.size())}, values);
+  put(out, "w", DType::kF32, {static_cast<std::int64_t>(values.size())}, std::vector<float>(values.begin(), values.end()));
   return out;
 }
 
