@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/base/strings.h"
+#include "core/session/rule_file.h"
 
 namespace spscope::app {
 
@@ -91,6 +92,7 @@ void CompileFlags::declare(CLI::App& command) {
   command.add_option("--bucket", bucket_mib, "gradients that are summed together, at most, in MiB")->check(numberFrom(0.0, 1e6))->capture_default_str()->type_name("MIB");
   command.add_flag("--tile-loss", tile_loss, "head and cross entropy a block of tokens at a time: the logits never exist whole");
   command.add_flag("--whole-masks", whole_masks, "leave attention masks as the file has them: S x S elements");
+  command.add_option("--rules", rules, "how ops of other libraries may be cut, and what they compute (TOML; docs/sharding.md)")->type_name("FILE");
   command.add_option("--threads", threads, "threads per rank (default: cores / ranks)")->check(CLI::Range(1, 4096))->type_name("N");
 }
 
@@ -114,6 +116,9 @@ Result<passes::Settings> CompileFlags::settings(const ModelFlags& model) const {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   out.threads = threads > 0 ? threads : std::max(1, cores / std::max(1, sp * dp));
   SP_ASSIGN(out.sequence_marks, model.marks());
+  if (!rules.empty()) {
+    SP_ASSIGN(out.rules, session::readRules(rules));
+  }
   return out;
 }
 

@@ -31,7 +31,7 @@ struct ModelFlags {
 /// How to compile it.
 struct CompileFlags {
   int sp = 2, dp = 1, zero = 0, accumulate = 1, threads = 0;
-  std::string device = "cpu", save = "sac", optimizer = "adamw", communication = "overlap";
+  std::string device = "cpu", save = "sac", optimizer = "adamw", communication = "overlap", rules;
   double bucket_mib = 25;
   std::string master_weights = "on", grad_dtype = "float32";
   bool tile_loss = false, whole_masks = false;

@@ -13,6 +13,7 @@
 #include "core/base/diagnostics.h"
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "core/ir/op_rule.h"
 #include "core/ir/op_services.h"
 
 namespace spscope::passes {
@@ -42,6 +43,7 @@ struct Settings {
   std::int64_t tile_bytes = std::int64_t{128} << 20;  ///< of a block of logits, in the widest of its types
   std::int64_t seq = 0;        ///< 0: the file's
   std::int64_t batch = 0;      ///< 0: the file's
+  ir::OpRulesRef rules;        ///< of ops that the built-in table does not know; may be null
   int ranks() const { return sp * dp; }  ///< of the whole mesh
 };
 

@@ -55,6 +55,7 @@ std::string planHashOf(const ir::Graph* batch, const ir::Graph& planned, const S
   if (s.flops_per_ns != 0 || s.bytes_per_ns != 0) h.text(formatDouble(s.flops_per_ns)), h.text(formatDouble(s.bytes_per_ns));
   h.text(s.device), h.text(s.save), h.text(s.optimizer), h.text(s.communication), h.number(s.bucket_bytes);
   if (!s.read_masks) h.text("whole masks");
+  if (s.rules) h.text(s.rules->text);
   if (s.tile_loss) h.text("tiled loss"), h.number(s.tile_bytes);
   return h.hex();
 }

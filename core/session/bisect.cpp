@@ -39,7 +39,8 @@ void append(std::vector<StageGraphs>& out, const passes::PipelineResult& result)
 
 Result<std::vector<StageGraphs>> stageGraphs(const Model& model, const passes::Settings& settings, const Request& request,
                                              const std::vector<passes::Pass>& planning, const std::vector<passes::Pass>& program) {
-  const std::unique_ptr<ir::OpServices> services = exec::makeOpServices();
+  SP_ASSIGN(auto equivalents, exec::compileEquivalents(settings.rules));
+  const std::unique_ptr<ir::OpServices> services = exec::makeOpServices(std::move(equivalents));
   passes::PassContext context{.settings = settings};
   context.services = services.get();
   context.cancel = request.cancel;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/check_budget.h"
 
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,15 +9,10 @@
 #include "core/base/strings.h"
 #include "core/io/mapped_file.h"
 #include "core/session/check.h"
+#include "core/session/toml_place.h"
 
 namespace spscope::session {
 namespace {
-
-Error at(std::string_view code, std::string message, const std::string& path, const toml::source_region& where) {
-  Error e = makeError(code, std::move(message), Outcome::kUsage);
-  e.source = strf("%s:%u:%u", path.c_str(), where.begin.line, where.begin.column);
-  return e;
-}
 
 std::string written(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
@@ -48,7 +40,7 @@ Result<std::int64_t> parseLimit(const toml::node& node, const Measure& measure, 
     for (const auto& [name, bytes] : kUnits)
       if (unit == name && number * bytes < 9e18) return static_cast<std::int64_t>(std::floor(number * bytes));
   }
-  Error e = at("budget-value", strf("%s = %s is no limit", measure.name.c_str(), written(node).c_str()), path, node.source());
+  Error e = errorAtToml("budget-value", strf("%s = %s is no limit", measure.name.c_str(), written(node).c_str()), path, node.source());
   e.legal = measure.bytes ? "a number of bytes, or a text like \"24 GiB\" (B, KiB, MiB, GiB, TiB)" : "a whole number from 0 on";
   return e;
 }
@@ -58,7 +50,7 @@ Result<double> parseGrowth(const toml::node& node, const std::string& path) {
   std::string unit;
   if (node.is_string() && numberAndUnit(written(node), number, unit) && unit == "%" && number >= 0) return number / 100;
   if (const auto* n = node.as_integer(); n && n->get() == 0) return 0.0;
-  Error e = at("budget-value", strf("%s is no growth", written(node).c_str()), path, node.source());
+  Error e = errorAtToml("budget-value", strf("%s is no growth", written(node).c_str()), path, node.source());
   e.legal = "a text like \"2 %\"";
   return e;
 }
@@ -70,7 +62,7 @@ const Measure* measureNamed(std::string_view name) {
 }
 
 Error unknownKey(const std::string& what, std::string_view key, std::vector<std::string> known, const std::string& path, const toml::source_region& where) {
-  Error e = at("budget-key", strf("no %s is called '%s'", what.c_str(), std::string(key).c_str()), path, where);
+  Error e = errorAtToml("budget-key", strf("no %s is called '%s'", what.c_str(), std::string(key).c_str()), path, where);
   if (const std::string near = nearest(key, known); !near.empty()) e.message += strf("; did you mean %s?", near.c_str());
   e.legal = join(known, ", ");
   return e;
@@ -91,7 +83,7 @@ Result<BudgetRule> parseRule(const std::string& table, const toml::key& key, con
     rule.kind = BudgetRule::Kind::kProof;
     if (rule.measure != "gradients") return unknownKey("proof", key.str(), {"gradients"}, path, key.source());
     if (rule.text != "equal") {
-      Error e = at("budget-value", "gradients = " + rule.text + " is no proof", path, node.source());
+      Error e = errorAtToml("budget-value", "gradients = " + rule.text + " is no proof", path, node.source());
       e.legal = "\"equal\"";
       return e;
     }
@@ -127,13 +119,13 @@ Result<Budget> readBudget(const std::string& path) {
 
 Result<Budget> parseBudget(const std::string& path, const std::string& text) {
   const toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) return at("budget-syntax", std::string(parsed.error().description()), path, parsed.error().source());
+  if (!parsed) return errorAtToml("budget-syntax", std::string(parsed.error().description()), path, parsed.error().source());
   Budget out;
   out.path = path;
   for (const auto& [name, node] : parsed.table()) {
     const std::string table(name.str());
     if (table != "limits" && table != "growth" && table != "proof") return unknownKey("part of a budget", table, {"limits", "growth", "proof"}, path, name.source());
-    if (!node.is_table()) return at("budget-value", table + " is a table: write [" + table + "]", path, node.source());
+    if (!node.is_table()) return errorAtToml("budget-value", table + " is a table: write [" + table + "]", path, node.source());
     for (const auto& [key, value] : *node.as_table()) {
       SP_ASSIGN(BudgetRule rule, parseRule(table, key, value, path));
       out.rules.push_back(std::move(rule));

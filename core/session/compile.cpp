@@ -10,6 +10,7 @@
 #include "core/ir/sp_ops.h"
 #include "core/session/accumulation.h"
 #include "core/torch/capture.h"
+#include "core/torch/rule_check.h"
 #include "passes/memory/op_cost.h"
 #include "passes/memory/save_policy.h"
 
@@ -206,7 +207,9 @@ namespace {
 Result<CompileOutcome> compileWith(const Model& model, const CompileRequest& what, bool verify, passes::SharedStages* shared, const Request& request) {
   SP_TRY(checkSettings(model, what.settings));
   CompileOutcome out;
-  const std::unique_ptr<ir::OpServices> services = exec::makeOpServices();
+  SP_ASSIGN(const auto equivalents, exec::compileEquivalents(what.settings.rules));
+  if (what.settings.rules && what.settings.ranks() > 1) SP_TRY(exec::checkRules(*model.graph, *what.settings.rules, *equivalents, request.cancel, *request.diagnostics));
+  const std::unique_ptr<ir::OpServices> services = exec::makeOpServices(equivalents);
   passes::ManagerOptions options;
   options.progress = request.progress;
   options.keep_graphs = what.keep_graphs;

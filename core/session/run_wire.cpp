@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/base/strings.h"
+#include "core/session/rule_file.h"
 
 namespace spscope::session {
 namespace {
@@ -45,7 +46,8 @@ dist::Message toMessage(const RunRequest& w) {
       {"save", w.settings.save}, {"communication", w.settings.communication},
       {"bucket", std::to_string(w.settings.bucket_bytes)}, {"threads", std::to_string(w.settings.threads)}, {"optimizer", w.settings.optimizer},
       {"tile_loss", w.settings.tile_loss ? "1" : ""}, {"whole_masks", w.settings.read_masks ? "" : "1"},
-      {"tile_bytes", std::to_string(w.settings.tile_bytes)}, {"marks", marksText(w.settings.sequence_marks)}, {"settings_seq", std::to_string(w.settings.seq)},
+      {"tile_bytes", std::to_string(w.settings.tile_bytes)}, {"marks", marksText(w.settings.sequence_marks)},
+      {"rules_path", w.settings.rules ? w.settings.rules->path : ""}, {"rules", w.settings.rules ? w.settings.rules->text : ""}, {"settings_seq", std::to_string(w.settings.seq)},
       {"settings_batch", std::to_string(w.settings.batch)},
       {"inputs", join(w.data.inputs, "\n")}, {"seed", std::to_string(w.data.seed)},
       {"seed_weights", w.data.seed_weights ? std::to_string(*w.data.seed_weights) : ""},
@@ -84,6 +86,9 @@ Result<RunRequest> runRequestFrom(const std::string& text) {
   w.settings.read_masks = m.at("whole_masks").empty();
   w.settings.tile_bytes = toInt(m.at("tile_bytes"));
   w.settings.sequence_marks = marksFrom(m.at("marks"));
+  if (!m.at("rules").empty()) {
+    SP_ASSIGN(w.settings.rules, parseRules(m.at("rules_path"), m.at("rules")));
+  }
   w.settings.seq = toInt(m.at("settings_seq"));
   w.settings.batch = toInt(m.at("settings_batch"));
   w.data.inputs = toList(m.at("inputs"));

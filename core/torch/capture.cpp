@@ -13,6 +13,7 @@
 
 #include "core/base/strings.h"
 #include "core/torch/dtype_convert.h"
+#include "core/torch/equivalent.h"
 #include "core/torch/meta_kernels.h"
 #include "core/torch/op_call.h"
 #include "core/torch/own_ops.h"
@@ -78,8 +79,8 @@ class ActiveScope {
 
 class Capture {
  public:
-  Capture(const ir::Graph& forward, const CancelToken& cancel)
-      : forward_(forward), cancel_(cancel), joint_(forward), recorder_(clearOrder(joint_), cancel_) {}
+  Capture(const ir::Graph& forward, const CancelToken& cancel, const Equivalents* equivalents)
+      : forward_(forward), cancel_(cancel), equivalents_(equivalents), joint_(forward), recorder_(clearOrder(joint_), cancel_) {}
 
   Result<ir::Graph> run() {
     const RankScope rank(forward_.rank, forward_.mesh);
@@ -129,7 +130,7 @@ class Capture {
       const ir::Node& node = forward_.node(id);
       if (isAssertion(node.op)) continue;
       SP_TRY(cancel_.check());
-      SP_ASSIGN(const PreparedOp op, prepare(node, c10::Device(c10::kMeta)));
+      SP_ASSIGN(const PreparedOp op, prepare(node, c10::Device(c10::kMeta), equivalents_));
       operands.clear();
       for (const ir::ValueId value : op.operands) operands.push_back(tensor(value));
       recorder_.beginForward(id);
@@ -202,6 +203,7 @@ class Capture {
 
   const ir::Graph& forward_;
   const CancelToken& cancel_;
+  const Equivalents* equivalents_;
   ir::Graph joint_;
   Recorder recorder_;
   std::vector<at::Tensor> tensors_;  ///< by value id of the forward graph
@@ -213,25 +215,33 @@ class Capture {
 
 class TorchServices final : public ir::OpServices {
  public:
+  explicit TorchServices(std::shared_ptr<const Equivalents> equivalents) : equivalents_(std::move(equivalents)) {}
   Result<ir::Graph> captureJoint(const ir::Graph& forward, const CancelToken& cancel) override {
-    return exec::captureJoint(forward, cancel);
+    return exec::captureJoint(forward, cancel, equivalents_.get());
   }
   std::int64_t workspaceBytes(const ir::Graph& graph, const ir::Node& node, int threads) const override {
     return exec::workspaceBytes(graph, node, threads);
   }
+
+ private:
+  std::shared_ptr<const Equivalents> equivalents_;
 };
 
 }  // namespace
 
-Result<ir::Graph> captureJoint(const ir::Graph& forward, const CancelToken& cancel) {
+Result<ir::Graph> captureJoint(const ir::Graph& forward, const CancelToken& cancel, const Equivalents* equivalents) {
   registerSpOps();
   registerRngOps();
   registerOwnOps();
   registerMetaKernels();
   registerCaptureFallback();
-  return Capture(forward, cancel).run();
+  return Capture(forward, cancel, equivalents).run();
 }
 
-std::unique_ptr<ir::OpServices> makeOpServices() { return std::make_unique<TorchServices>(); }
+Result<std::shared_ptr<const Equivalents>> compileEquivalents(const ir::OpRulesRef& rules) { return Equivalents::compile(rules); }
+
+std::unique_ptr<ir::OpServices> makeOpServices(std::shared_ptr<const Equivalents> equivalents) {
+  return std::make_unique<TorchServices>(std::move(equivalents));
+}
 
 }  // namespace spscope::exec

@@ -8,9 +8,12 @@
 #include "core/base/cancel.h"
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "core/ir/op_rule.h"
 #include "core/ir/op_services.h"
 
 namespace spscope::exec {
+
+class Equivalents;
 
 /// See ir::OpServices::captureJoint. `forward` is a kLocal graph (or a kGlobal one on a mesh of one rank), functional:
 /// a node that changes a view of another value in place is refused. What the result keeps of it:
@@ -19,9 +22,13 @@ namespace spscope::exec {
 ///    after it (linear_3.addmm), whose last outputs keep the value ids of the original;
 ///  - every value says whose storage it is a view of, or how many bytes its own storage has.
 /// Errors: capture-failed (op, node, source), op-unknown, op-argument, cancelled.
-Result<ir::Graph> captureJoint(const ir::Graph& forward, const CancelToken& cancel = {});
+/// Ops of `equivalents` (may be null) are recorded as the ATen ops that they stand for.
+Result<ir::Graph> captureJoint(const ir::Graph& forward, const CancelToken& cancel = {}, const Equivalents* equivalents = nullptr);
+
+/// The ops of `rules` (may be null) that say by which ATen ops they can be computed. Errors: rule-equivalent, with the rule's place.
+Result<std::shared_ptr<const Equivalents>> compileEquivalents(const ir::OpRulesRef& rules);
 
 /// What passes need of libtorch. Stateless; any thread.
-std::unique_ptr<ir::OpServices> makeOpServices();
+std::unique_ptr<ir::OpServices> makeOpServices(std::shared_ptr<const Equivalents> equivalents = nullptr);
 
 }  // namespace spscope::exec

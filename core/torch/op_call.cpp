@@ -6,12 +6,14 @@
 #include <ATen/ScalarOps.h>
 #include <c10/core/Layout.h>
 #include <c10/core/MemoryFormat.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <cmath>
 #include <optional>
 
 #include "core/base/strings.h"
 #include "core/torch/dtype_convert.h"
+#include "core/torch/equivalent.h"
 #include "core/torch/schema_types.h"
 
 namespace spscope::exec {
@@ -173,20 +175,27 @@ Status run(const PreparedOp& op, TensorAt&& tensorAt, Sink&& sink) {
     }
   }
   if (dividesByZero(op, stack))
-    return errorAt(op, "op-failed", op.handle.schema().name() + ": attention without heads or positions, or with fewer query heads than key heads", Outcome::kRunFailed);
+    return errorAt(op, "op-failed", op.opName() + ": attention without heads or positions, or with fewer query heads than key heads", Outcome::kRunFailed);
   try {
-    op.handle.callBoxed(&stack);
+    if (op.function) {
+      const torch::jit::GraphOptimizerEnabledGuard as_written(false);  // op by op: what is fused could not be recorded
+      op.function->run(stack);
+    } else {
+      op.handle->callBoxed(&stack);
+    }
   } catch (const c10::Error& e) {
-    return errorAt(op, "op-failed", op.handle.schema().name() + ": " + firstLine(e.what_without_backtrace()),
+    return errorAt(op, "op-failed", op.opName() + ": " + firstLine(e.what_without_backtrace()),
                    Outcome::kRunFailed);
   } catch (const std::exception& e) {
-    return errorAt(op, "op-failed", op.handle.schema().name() + ": " + firstLine(e.what()), Outcome::kRunFailed);
+    return errorAt(op, "op-failed", op.opName() + ": " + firstLine(e.what()), Outcome::kRunFailed);
   }
   for (IValue& result : stack) {
     if (result.isTensor()) {
       sink(std::move(result).toTensor());
     } else if (result.isTensorList()) {
       for (const at::Tensor& tensor : result.toTensorVector()) sink(at::Tensor(tensor));
+    } else if (result.isTuple()) {
+      for (const IValue& entry : result.toTupleRef().elements()) sink(entry.isTensor() ? entry.toTensor() : at::Tensor());
     } else {
       sink(at::Tensor());
     }
@@ -216,7 +225,7 @@ Symbol symbolOf(const c10::OperatorName& name) {
   return Symbol(text + "." + (name.overload_name.empty() ? std::string("default") : name.overload_name));
 }
 
-Result<PreparedOp> prepare(const ir::Node& node, c10::Device device) {
+Result<PreparedOp> prepare(const ir::Node& node, c10::Device device, const Equivalents* equivalents) {
   static const Symbol kView{"aten.view.default"};
   static const Symbol kReshape{"aten.reshape.default"};
   const bool is_view = node.op == kView;
@@ -228,14 +237,16 @@ Result<PreparedOp> prepare(const ir::Node& node, c10::Device device) {
     return error;
   };
   std::optional<c10::OperatorHandle> handle;
-  if (!name.empty()) handle = c10::Dispatcher::singleton().findSchema({name, overload});
-  if (!handle) return fail("op-unknown", "libtorch has no op " + node.op.str());
+  torch::jit::Function* function = equivalents ? equivalents->find(node.op) : nullptr;
+  if (!name.empty() && !function) handle = c10::Dispatcher::singleton().findSchema({name, overload});
+  if (!handle && !function) return fail("op-unknown", "libtorch has no op " + node.op.str());
 
-  PreparedOp op{*handle, {}, {}, {}, {}, node.name, node.location ? node.location->source : std::string(), -1, -1};
+  const c10::FunctionSchema& schema = function ? function->getSchema() : handle->schema();
+  PreparedOp op{handle, function, {}, {}, {}, {}, node.name, node.location ? node.location->source : std::string(), -1, -1};
   op.outputs.assign(node.outputs.begin(), node.outputs.end());
   if (name.find("scaled_dot_product_flash") != std::string::npos || name.find("scaled_dot_product_efficient") != std::string::npos) {
-    op.query = handle->schema().argumentIndexWithName("query").value_or(-1);
-    op.key = handle->schema().argumentIndexWithName("key").value_or(-1);
+    op.query = schema.argumentIndexWithName("query").value_or(-1);
+    op.key = schema.argumentIndexWithName("key").value_or(-1);
   }
 
   // Operands are numbered in the order of forEachUse, that is of the node's arguments; the stack is in schema order.
@@ -250,7 +261,6 @@ Result<PreparedOp> prepare(const ir::Node& node, c10::Device device) {
     }
   }
 
-  const auto& schema = handle->schema();
   std::size_t used = 0;
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& wanted = schema.arguments()[i];

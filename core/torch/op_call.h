@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/function.h>
 #include <ATen/core/ivalue.h>
 
 #include <span>
@@ -19,6 +20,8 @@
 #include "core/ir/graph.h"
 
 namespace spscope::exec {
+
+class Equivalents;
 
 /// An op with its constant arguments, ready to be called. Independent of the graph that it was made from.
 struct PreparedOp {
@@ -31,7 +34,8 @@ struct PreparedOp {
     std::vector<bool> present;  ///< lists only: false where the entry is None
   };
 
-  c10::OperatorHandle handle;
+  std::optional<c10::OperatorHandle> handle;    ///< libtorch's op; or
+  torch::jit::Function* function = nullptr;     ///< the user's equivalent of another library's op, which must outlive this
   std::vector<c10::IValue> stack;       ///< arguments in schema order; None where a slot puts tensors
   std::vector<Slot> slots;
   std::vector<ir::ValueId> operands;    ///< the node's uses in the order of ir::forEachUse
@@ -39,12 +43,14 @@ struct PreparedOp {
   std::string node;                     ///< for messages
   std::string source;
   std::int32_t query = -1, key = -1;    ///< arguments of a fused attention kernel; -1: it is none
+
+  std::string opName() const { return function ? function->name() : handle->schema().name(); }
 };
 
 /// Resolves the node's op and converts its constant arguments. Every device named by the node becomes `device`, and a
 /// factory op without tensor operands makes its result there. Numbers given for tensors become 0-dim tensors on the
-/// CPU that count as numbers in type promotion. Errors: op-unknown, op-argument.
-Result<PreparedOp> prepare(const ir::Node& node, c10::Device device = c10::Device(c10::kCPU));
+/// CPU that count as numbers in type promotion. An op that `equivalents` has is that function. Errors: op-unknown, op-argument.
+Result<PreparedOp> prepare(const ir::Node& node, c10::Device device = c10::Device(c10::kCPU), const Equivalents* equivalents = nullptr);
 
 /// Calls the op. `operands` are in the order of PreparedOp::operands; `outputs` is cleared and gets one tensor per
 /// output of the node, lists flattened, undefined where the op returns None or something that is not a tensor.

@@ -6,6 +6,7 @@
 #include "core/base/strings.h"
 #include "core/ir/attention.h"
 #include "passes/sequence/planner.h"
+#include "passes/sequence/rules.h"
 #include "passes/sequence/tag_inputs.h"
 
 namespace spscope::passes {
@@ -39,6 +40,19 @@ Status checkLegal(const ir::Graph& graph, const PassContext& context) {
     if (dim < -rank || dim >= rank)
       return makeError("mark-dim", strf("--sequence %s:%d: the value has %d dims", name.c_str(), dim, rank), Outcome::kUsage);
   }
+  if (context.settings.rules)
+    for (ir::NodeId id : graph.order) {
+      const ir::Node& node = graph.node(id);
+      const ir::OpRule* rule = context.settings.rules->find(node.op);
+      if (rule == nullptr) continue;
+      if (ruleTable().count(ir::baseName(node.op)) != 0 && node.op.str().starts_with("aten.")) {
+        Error e = makeError("rule-built-in", rule->shownName() + " has a rule of this program");
+        e.node = "%" + node.name;
+        e.source = rule->place;
+        return e;
+      }
+      SP_TRY(ir::bind(*rule, graph, node));
+    }
   return {};
 }
 

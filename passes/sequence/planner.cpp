@@ -141,6 +141,8 @@ void Planner::planNode(NodeId id) {
   NoRule reason;
   if (node(id).op.str().starts_with("sp.")) {  // before the table: sp.slice is no aten.slice
     reason = onOtherAxis(*this, id);
+  } else if (const ir::OpRule* stated = context_.settings.rules ? context_.settings.rules->find(node(id).op) : nullptr) {
+    reason = declared(*this, id, *stated);
   } else if (rule == ruleTable().end()) {
     const auto ops = operands(id);
     if (allReplicated(*this, ops)) setReplicated(id);

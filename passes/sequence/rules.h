@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/ir/op_rule.h"
 #include "passes/sequence/planner.h"
 
 namespace spscope::passes {
@@ -43,6 +44,8 @@ NoRule elementwise(Planner& p, ir::NodeId id);
 NoRule onOtherAxis(Planner& p, ir::NodeId id);
 /// A convolution whose batch is sharded, or nothing: images are convolved one by one.
 NoRule convolveRows(Planner& p, ir::NodeId id);
+/// An op of another library, as the user's rule file describes it.
+NoRule declared(Planner& p, ir::NodeId id, const ir::OpRule& rule);
 /// An op that acts along one dim only: needs it whole.
 NoRule alongDim(Planner& p, ir::NodeId id, Symbol operand, std::int64_t dim);
 /// x moved by `by` elements along its sharded dim (in a ring, or zeros follow): the ranks exchange edges, and the node becomes the

@@ -103,6 +103,7 @@ Result<Verified> verify(const Case& what) {
   verify.settings.dp = what.dp;
   verify.settings.zero = what.zero;
   verify.settings.save = what.save;
+  verify.settings.rules = what.rules;
   verify.settings.seq = what.seq;
   verify.settings.batch = what.batch;
   verify.data.inputs = what.inputs;

@@ -45,6 +45,7 @@ struct Case {
   std::optional<std::uint64_t> seed_weights = {};
   std::uint64_t seed = 0;
   std::int64_t tile_bytes = 0;  ///< of a block of logits; 0: the loss is not tiled
+  ir::OpRulesRef rules = {};  ///< of ops of other libraries
   std::vector<std::pair<std::string, int>> marks = {};  ///< what is the sequence; empty: the usual inputs
 };
 /// The model with its own inputs.
