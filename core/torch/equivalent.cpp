@@ -2,7 +2,12 @@
 #include "core/torch/equivalent.h"
 
 #include <torch/csrc/jit/api/compilation_unit.h>
-#include <torch/jit.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/frontend/resolver.h>
+#include <torch/csrc/jit/frontend/sugared_value.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <map>
 
 #include "core/base/strings.h"
 
@@ -31,6 +36,32 @@ std::string dedented(const std::string& source) {
   return join(lines, "\n");
 }
 
+/// The name `torch` as Python has it: its functions, and the element types, which libtorch's own resolver does not know.
+class TorchModule : public torch::jit::BuiltinModule {
+ public:
+  TorchModule() : BuiltinModule("aten") {}
+  std::shared_ptr<torch::jit::SugaredValue> attr(const torch::jit::SourceRange& at, torch::jit::GraphFunction& function,
+                                                 const std::string& field) override {
+    static const std::map<std::string, c10::ScalarType> kTypes = {
+        {"bool", c10::kBool},     {"uint8", c10::kByte},     {"int8", c10::kChar},     {"int16", c10::kShort},
+        {"int32", c10::kInt},     {"int64", c10::kLong},     {"float16", c10::kHalf},  {"bfloat16", c10::kBFloat16},
+        {"float32", c10::kFloat}, {"float64", c10::kDouble}, {"long", c10::kLong},     {"float", c10::kFloat},
+        {"double", c10::kDouble}};
+    const auto type = kTypes.find(field);
+    if (type == kTypes.end()) return BuiltinModule::attr(at, function, field);
+    return std::make_shared<torch::jit::SimpleValue>(
+        torch::jit::insertConstant(*function.graph(), static_cast<std::int64_t>(type->second), at));
+  }
+};
+
+struct Names : torch::jit::Resolver {
+  std::shared_ptr<torch::jit::SugaredValue> resolveValue(const std::string& name, torch::jit::GraphFunction&,
+                                                         const torch::jit::SourceRange&) override {
+    return name == "torch" ? std::make_shared<TorchModule>() : nullptr;
+  }
+  c10::TypePtr resolveType(const std::string&, const torch::jit::SourceRange&) override { return nullptr; }
+};
+
 }  // namespace
 
 Result<std::shared_ptr<const Equivalents>> Equivalents::compile(const ir::OpRulesRef& rules) {
@@ -44,7 +75,8 @@ Result<std::shared_ptr<const Equivalents>> Equivalents::compile(const ir::OpRule
       return e;
     };
     try {
-      auto unit = torch::jit::compile(dedented(rule.equivalent));
+      auto unit = std::make_shared<torch::jit::CompilationUnit>();
+      unit->define(std::nullopt, dedented(rule.equivalent), std::make_shared<Names>(), nullptr);
       const auto functions = unit->get_functions();
       if (functions.size() != 1) return fail(strf("%zu functions instead of one", functions.size()));
       out->functions_[rule.op] = functions.front();

@@ -106,6 +106,8 @@ Tensor histogram(const Tensor& self, std::int64_t bins, const at::Scalar&, const
 std::tuple<Tensor, Tensor> logSigmoid(const Tensor& self) { return {contiguousLike(self), contiguousLike(self)}; }
 Tensor logSigmoidBackward(const Tensor& grad, const Tensor&, const Tensor&) { return at::empty_like(grad); }
 
+Tensor gluBackward(const Tensor&, const Tensor& self, std::int64_t) { return contiguousLike(self); }
+
 /// Logits [N, C, H, W], labels [N, H, W]: a cross entropy whose classes are not the last dimension.
 std::tuple<Tensor, Tensor> nllLoss2d(const Tensor& self, const Tensor& target, const OptTensor&, std::int64_t reduction, c10::SymInt) {
   return {reduction == at::Reduction::None ? at::empty(target.sizes(), self.options()) : at::empty({}, self.options()), at::empty({}, self.options())};
@@ -378,6 +380,7 @@ void registerMetaKernels() {
     add(*l, "polar", &polar);
     add(*l, "log_sigmoid_forward", &logSigmoid);
     add(*l, "log_sigmoid_backward", &logSigmoidBackward);
+    add(*l, "glu_backward", &gluBackward);
     add(*l, "nll_loss2d_forward", &nllLoss2d);
     add(*l, "nll_loss2d_backward", &nllLoss2dBackward);
     add(*l, "native_layer_norm", &layerNorm);

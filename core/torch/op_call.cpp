@@ -123,8 +123,11 @@ Error errorAt(const PreparedOp& op, std::string_view code, std::string message, 
   return error;
 }
 
-/// First line of what libtorch said, without its C++ stack.
+/// First line of what libtorch said, without its C++ stack; of an equivalent what its op said, not that one failed.
 std::string firstLine(const std::string& text) {
+  constexpr std::string_view kInner = "RuntimeError: ";
+  if (text.find("TorchScript interpreter") != std::string::npos)
+    if (const std::size_t inner = text.rfind(kInner); inner != std::string::npos) return firstLine(text.substr(inner + kInner.size()));
   const std::size_t end = text.find('\n');
   return end == std::string::npos ? text : text.substr(0, end);
 }

@@ -256,7 +256,9 @@ bool Recorder::attribute(const IValue& value, const c10::Argument& argument, ir:
     for (const bool b : value.toBoolList()) bools.push_back(b);
     return *out = std::move(bools), true;
   }
-  if (value.isTensorList() || value.isOptionalTensorList()) {
+  // TorchScript's own lists of tensors or None are of neither named kind.
+  const auto isTensors = [](const auto& entries) { return std::all_of(entries.begin(), entries.end(), [](const IValue& e) { return e.isNone() || e.isTensor(); }); };
+  if (value.isTensorList() || value.isOptionalTensorList() || (value.isList() && isTensors(value.toListRef()))) {
     ir::UseList list;
     for (const IValue& entry : value.toListRef()) {
       if (entry.isNone() || !entry.toTensor().defined()) {
