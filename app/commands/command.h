@@ -40,6 +40,7 @@ std::unique_ptr<Command> makePlan();
 std::unique_ptr<Command> makeTrace();
 std::unique_ptr<Command> makeDiff();
 std::unique_ptr<Command> makeDebug();
+std::unique_ptr<Command> makeHang();
 std::unique_ptr<Command> makeGui();
 std::unique_ptr<Command> makeDoctor();
 std::unique_ptr<Command> makeExplain();

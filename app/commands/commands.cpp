@@ -14,6 +14,7 @@ std::vector<std::unique_ptr<Command>> allCommands() {
   out.push_back(makeTrace());
   out.push_back(makeDiff());
   out.push_back(makeDebug());
+  out.push_back(makeHang());
   out.push_back(makeGui());
   out.push_back(makeDoctor());
   out.push_back(makeExplain());

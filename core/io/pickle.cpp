@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/strings.h"
+#include "core/io/plain_data.h"
 
 namespace spscope::io {
 namespace {
@@ -61,25 +62,56 @@ struct Item {
 
 class Reader {
  public:
-  Reader(std::span<const std::byte> bytes, const std::string& what) : bytes_(bytes), what_(what) {}
+  /// `plain`: nothing may be named, not even tensors, and what newer protocols write for plain data is understood.
+  Reader(std::span<const std::byte> bytes, const std::string& what, bool plain) : bytes_(bytes), what_(what), plain_(plain) {}
 
-  Result<PickledTensors> read() {
+  Result<PickledTensors> readTensors() {
+    SP_TRY(run());
+    return finish();
+  }
+  Result<PlainData> readPlain() {
+    SP_TRY(run());
+    if (stack_.size() != 1) return corrupt("it leaves more or less than one value");
+    PlainData out;
+    out.root = stack_.front();
+    out.items.reserve(items_.size());
+    for (Item& item : items_) {
+      using To = PlainItem::Kind;
+      PlainItem& to = out.items.emplace_back();
+      switch (item.kind) {
+        case Kind::kBool: to.kind = To::kBool; break;
+        case Kind::kInt: to.kind = To::kInt; break;
+        case Kind::kOther: to.kind = To::kReal; break;
+        case Kind::kText: to.kind = To::kText; break;
+        case Kind::kSequence: to.kind = To::kList; break;
+        case Kind::kDict: to.kind = To::kDict; break;
+        default: break;
+      }
+      to.number = item.number;
+      to.text = item.text;
+      to.items = std::move(item.items);
+    }
+    return out;
+  }
+
+ private:
+  Status run() {
     for (;;) {
       std::uint8_t op = 0;
       if (!number(&op)) return corrupt("it ends without STOP");
-      if (op == '.') return finish();
+      if (op == '.') return {};
       SP_TRY(step(op));
     }
   }
 
- private:
   Error corrupt(const std::string& why) const {
     Error error = makeError("pickle-corrupt", what_ + ": " + why);
     error.source = what_ + "+" + std::to_string(at_);
     return error;
   }
   Error foreign(const std::string& name) const {
-    Error error = makeError("weight-pickled", what_ + " names " + name + "; from a pickle only plain tensors are read, "
+    Error error = plain_ ? makeError("pickle-not-plain", what_ + " names " + name + "; only plain data is read, and nothing that it asks for is executed")
+                         : makeError("weight-pickled", what_ + " names " + name + "; from a pickle only plain tensors are read, "
                                               "and nothing that it asks for is executed");
     error.source = what_ + "+" + std::to_string(at_);
     return error;
@@ -154,6 +186,17 @@ class Reader {
     const auto cut = [&] { return corrupt("it ends within a value"); };
     const auto integer = [&](std::int64_t v) { push(Kind::kInt).number = v; };
     const auto word = [&] { push(Kind::kText).text = s; };
+    if (plain_) switch (op) {
+      case 0x80: return number(&n8) && n8 <= 5 ? Status() : Status(corrupt("a protocol that is not known"));
+      case 0x95: return number(&n64) ? Status() : Status(cut());  // a frame's length: only speeds up reading from files
+      case 0x94: return put(static_cast<std::uint32_t>(memo_.size()));
+      case 0x8c: if (!number(&n8) || !text(n8, &s)) return cut(); word(); return {};
+      case 'Q':
+      case 'R':
+      case 'b': return foreign("an object");
+      case 0x93: return foreign("a function or a class");
+      default: break;
+    }
     switch (op) {
       case 0x80: return number(&n8) && n8 <= 2 ? Status() : Status(corrupt("a protocol that torch.save does not use"));
       case '(': marks_.push_back(stack_.size()); return {};
@@ -194,7 +237,7 @@ class Reader {
       case 'b':  // attributes of a state dict (its _metadata): no tensor is in them
         if (pop() == kNobody || !top(Kind::kDict)) return foreign("an object with a state of its own");
         return {};
-      default: return corrupt(strf("opcode 0x%02x is none of a dictionary of tensors", op));
+      default: return corrupt(strf("opcode 0x%02x is none of %s", op, plain_ ? "plain data" : "a dictionary of tensors"));
     }
   }
 
@@ -232,14 +275,14 @@ class Reader {
   Status global() {
     std::string_view module, name;
     if (!line(&module) || !line(&name)) return corrupt("it ends within a name");
-    for (const Known& k : kKnown) {
+    if (!plain_) for (const Known& k : kKnown) {
       if (k.module != module || k.name != name) continue;
       Item& item = push(Kind::kName);
       item.name = k.meaning;
       item.dtype = k.dtype;
       return {};
     }
-    if (module == "torch") {
+    if (module == "torch" && !plain_) {
       if (const auto dtype = ir::parseDType(name); dtype && ir::longName(*dtype) == name) {
         Item& item = push(Kind::kName);
         item.name = Name::kDType;
@@ -357,6 +400,7 @@ class Reader {
 
   std::span<const std::byte> bytes_;
   const std::string& what_;
+  const bool plain_;
   std::size_t at_ = 0;
   std::vector<Item> items_;
   std::vector<PickledTensor> tensors_;
@@ -368,7 +412,11 @@ class Reader {
 }  // namespace
 
 Result<PickledTensors> readTensorPickle(std::span<const std::byte> pickle, const std::string& what) {
-  return Reader(pickle, what).read();
+  return Reader(pickle, what, false).readTensors();
+}
+
+Result<PlainData> readPlainPickle(std::span<const std::byte> pickle, const std::string& what) {
+  return Reader(pickle, what, true).readPlain();
 }
 
 }  // namespace spscope::io
