@@ -55,7 +55,8 @@ bool explainOrder(const Group& group, int odd, int usual, std::int64_t seq, Verd
     return true;
   }
   if (goesOnAs(its, 0, theirs, 1)) {
-    v->code = its.size() > 1 ? "hang-skipped-collective" : "hang-order";
+    if (its.size() > 1) v->code = "hang-skipped-collective";
+    else v->code = "hang-order";
     v->why = strf("rank %d calls %s as %s, which the others call next: it has skipped %s%s", odd, does.c_str(), number.c_str(), others.c_str(),
                   its.size() > 1 ? " and goes on as they do" : ", or has them in another order");
     return true;

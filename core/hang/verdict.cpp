@@ -122,9 +122,8 @@ class Analyser {
     for (const Wait& w : waits_) blocked_.insert(w.waiting.begin(), w.waiting.end());
   }
 
-  Verdict of(const Wait& w, std::string code) const {
+  Verdict of(const Wait& w) const {
     Verdict v;
-    v.code = std::move(code);
     v.group = w.group->title();
     v.seq = w.seq;
     v.op = w.op->op;
@@ -182,7 +181,8 @@ class Analyser {
     }
     if (!best) return false;
     const Wait& w = *best;
-    Verdict& v = out_.verdict = of(w, "hang-absent-rank");
+    Verdict& v = out_.verdict = of(w);
+    v.code = "hang-absent-rank";
     if (!w.seq) return lonelyPair(w, idle);
     if (idle.empty()) return noDump(w, silent);
     // Most have gone on, or ended, without it: then those who wait are the odd ones.
@@ -246,7 +246,9 @@ class Analyser {
       if (w.waiting.size() < small->waiting.size()) small = &w;
       if (w.waiting.size() > large->waiting.size()) large = &w;
     }
-    Verdict& v = out_.verdict = of(*small, small->seq || large->seq ? "hang-group" : "hang-unpaired");
+    Verdict& v = out_.verdict = of(*small);
+    if (small->seq || large->seq) v.code = "hang-group";
+    else v.code = "hang-unpaired";
     const auto at = [](const Wait& w) { return w.what + " of group " + w.group->title(); };
     if (small->waiting.size() == large->waiting.size()) {
       const Wait& other = waits_.size() > 1 ? waits_[waits_.data() == small ? 1 : 0] : *small;
@@ -266,7 +268,8 @@ class Analyser {
   bool allInside() {
     if (met_.empty()) return false;
     const Wait& w = *std::min_element(met_.begin(), met_.end(), [](const Wait& a, const Wait& b) { return a.op->created_ns < b.op->created_ns; });
-    Verdict& v = out_.verdict = of(w, "hang-inside");
+    Verdict& v = out_.verdict = of(w);
+    v.code = "hang-inside";
     // Where the others' kernels run and one's has not begun, that one's device is still at something before it.
     std::vector<int> not_begun;
     for (const int r : w.waiting) {

@@ -55,10 +55,18 @@ class Walker {
     if (item->kind == Kind::kText) return wholeNumber(item->text);  // the JSON form writes pg_status so
     return {};
   }
-  std::string text(const PlainItem* item) {
+  std::string longText(const PlainItem* item) {
     if (!item || item->kind != Kind::kText) return {};
     steps_ -= static_cast<std::int64_t>(item->text.size() / 4);
-    return item->text;
+    return steps_ < 0 ? std::string() : item->text;
+  }
+  std::string text(const PlainItem* item) {
+    if (!item || item->kind != Kind::kText) return {};
+    steps_ -= static_cast<std::int64_t>(std::min<std::size_t>(item->text.size(), 1024) / 4);
+    // Names go to terminals and tables: no control character, and no more of one than a line takes.
+    std::string out = item->text.substr(0, 1024);
+    std::replace_if(out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    return out;
   }
 
  private:
@@ -106,7 +114,7 @@ class Reader {
       if (r && *r >= 0 && *r < kMostRanks) out.push_back(static_cast<int>(*r));
     };
     if (item && item->kind == Kind::kText) {
-      std::string list = walk_.text(item);
+      std::string list = walk_.longText(item);
       std::erase_if(list, [](char c) { return c == '[' || c == ']' || c == ' '; });
       for (const std::string& part : split(list, ',')) add(wholeNumber(part));
     } else {

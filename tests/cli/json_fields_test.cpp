@@ -138,6 +138,17 @@ TEST_F(JsonFieldsTest, Diff) {
                Json::parse(R"({"added":["object"],"removed":"list","changed":["object"]})"));
 }
 
+TEST_F(JsonFieldsTest, Hang) {
+  const Json j = answer("hang " SPSCOPE_SOURCE_DIR "/tests/data/hangs/gloo/missing_rank", 1);
+  expectFields(j, Json::parse(R"({"verdict":{"code":"string","culprits":["int"],"certainty":"string","why":"string","group":"string","seq":"int","op":"string",
+      "waiting":["int"],"missing":["int"],"call":{"op":"string","seq":"int","state":"string","completed":"bool","input_sizes":"list","frames":["object"]}},
+    "dumps":[{"rank":"int","file":"string","format":"string","host":"string","entries":"int","overwritten":"int","unreadable":"int"}],
+    "groups":[{"group":"string","ranks":["int"],"ranks_known":"bool","without_dump":"list"}],
+    "places":[{"rank":"int","group":"string","last_completed?":"object","first_open?":"object","since_ns?":"int"}],"other":"list","unknown":"list"})"));
+  EXPECT_EQ(j["verdict"]["code"], "hang-absent-rank");
+  EXPECT_EQ(j["verdict"]["culprits"], Json::array({2}));
+}
+
 TEST_F(JsonFieldsTest, Doctor) {
   const Json j = answer("doctor");
   expectFields(j, Json::parse(R"({"checks":[{"name":"string","ok":"bool","detail":"string","remedy":"string"}]})"));

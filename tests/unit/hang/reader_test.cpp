@@ -85,6 +85,14 @@ TEST(FlightRecorder, a_list_that_is_named_again_and_again_takes_no_more_room_tha
   EXPECT_EQ(dump.error().code, "recorder-format") << dump.error().format();
 }
 
+TEST(FlightRecorder, names_hold_no_control_characters) {
+  const auto dump = read(R"({"version":"2.10","entries":[{"profiling_name":"nccl:all\u001b[2J","record_id":0,"collective_seq_id":1,"process_group":["a\nb",""]}]})");
+  ASSERT_TRUE(dump) << dump.error().format();
+  ASSERT_EQ(dump->ops.size(), 1u);
+  EXPECT_EQ(dump->ops[0].op, "all?[2J");
+  EXPECT_EQ(dump->ops[0].group, "a?b");
+}
+
 /// SPSCOPE_MUTATIONS sets how many; the figure of docs/hangs.md is 10000.
 TEST(FlightRecorder, mutated_dumps_are_read_or_refused) {
   const char* asked = std::getenv("SPSCOPE_MUTATIONS");
