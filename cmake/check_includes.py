@@ -36,11 +36,7 @@ ROOMS = {
     "ui/model": (("core/base", "core/ir", "core/session", "passes", "passes/memory", "profiler"), ()),
     "ui/qt": (("core/base", "ui/model"), ("qt",)),
     "ui/imgui": (("core/base", "ui/model"), ("imgui", "qt")),
-<<<<<<< HEAD
-    "app": (("core/base", "core/ir", "core/io", "core/session", "passes", "passes/memory", "profiler"), ("cli11", "json", "edit")),
-=======
-    "app": (("core/base", "core/ir", "core/io", "core/hang", "core/session", "passes", "passes/memory", "profiler"), ("cli11", "json")),
->>>>>>> 772b5c2 (spscope hang: why a PyTorch run hangs, from Flight Recorder dumps of its ranks)
+    "app": (("core/base", "core/ir", "core/io", "core/hang", "core/session", "passes", "passes/memory", "profiler"), ("cli11", "json", "edit")),
     "app/gui": (("core/base", "core/session", "ui/model", "ui/qt", "ui/imgui"), ("cli11", "qt", "imgui")),
     "tests": (None, None),  # None: everything
 }
