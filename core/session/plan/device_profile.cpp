@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/plan/device_profile.h"
 
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -11,6 +8,7 @@
 
 #include "core/base/strings.h"
 #include "core/io/mapped_file.h"
+#include "core/session/toml_place.h"
 
 namespace spscope::session {
 namespace {
@@ -37,14 +35,8 @@ constexpr Known kKnown[] = {
     {"links", "network", Unit::kBytesPerNs, &DeviceProfile::network_link, false},
 };
 
-Error at(std::string_view code, std::string message, const std::string& path, const toml::source_region& where) {
-  Error e = makeError(code, std::move(message), Outcome::kUsage);
-  e.source = strf("%s:%u:%u", path.c_str(), where.begin.line, where.begin.column);
-  return e;
-}
-
 Error unknownKey(const std::string& where, std::string_view key, std::vector<std::string> known, const std::string& path, const toml::source_region& place) {
-  Error e = at("profile-key", strf("%s has no '%s'", where.c_str(), std::string(key).c_str()), path, place);
+  Error e = errorAtToml("profile-key", strf("%s has no '%s'", where.c_str(), std::string(key).c_str()), path, place);
   if (const std::string near = nearest(key, known); !near.empty()) e.message += strf("; did you mean %s?", near.c_str());
   e.legal = join(known, ", ");
   return e;
@@ -71,7 +63,7 @@ Result<double> parseQuantity(const toml::node& node, Unit unit, const std::strin
     out << toml::node_view(node);
     written = out.str();
   }
-  Error e = at("profile-value", strf("%s = %s is no quantity", name.c_str(), written.c_str()), path, node.source());
+  Error e = errorAtToml("profile-value", strf("%s = %s is no quantity", name.c_str(), written.c_str()), path, node.source());
   std::vector<std::string> names;
   for (const auto& [known, factor] : units) names.push_back(known);
   e.legal = "a text of a number and a unit: " + join(names, ", ");
@@ -81,7 +73,7 @@ Result<double> parseQuantity(const toml::node& node, Unit unit, const std::strin
 Result<Figure> parseFigure(const toml::node& node, Unit unit, const std::string& name, const std::string& path) {
   const toml::table* table = node.as_table();
   if (table == nullptr) {
-    Error e = at("profile-value", name + " is no table", path, node.source());
+    Error e = errorAtToml("profile-value", name + " is no table", path, node.source());
     e.legal = "[" + name + "] with low, high and source";
     return e;
   }
@@ -100,8 +92,8 @@ Result<Figure> parseFigure(const toml::node& node, Unit unit, const std::string&
       return unknownKey(name, key.str(), {"low", "high", "source"}, path, key.source());
     }
   }
-  if (!low || !high || out.source.empty()) return at("profile-value", name + " lacks " + (!low ? "low" : !high ? "high" : "a source"), path, node.source());
-  if (out.low > out.high) return at("profile-value", name + ": low is above high", path, node.source());
+  if (!low || !high || out.source.empty()) return errorAtToml("profile-value", name + " lacks " + (!low ? "low" : !high ? "high" : "a source"), path, node.source());
+  if (out.low > out.high) return errorAtToml("profile-value", name + ": low is above high", path, node.source());
   return out;
 }
 
@@ -132,20 +124,20 @@ Status parseTable(std::string_view name, const toml::table& table, const std::st
 
 Result<DeviceProfile> parseDeviceProfile(const std::string& path, const std::string& text) {
   const toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) return at("profile-syntax", std::string(parsed.error().description()), path, parsed.error().source());
+  if (!parsed) return errorAtToml("profile-syntax", std::string(parsed.error().description()), path, parsed.error().source());
   DeviceProfile out;
   out.path = path;
   std::vector<bool> seen(std::size(kKnown), false);
   for (const auto& [key, node] : parsed.table()) {
     const std::string name(key.str());
     if (name == "memory" || name == "communication" || name == "compute" || name == "links" || name == "attention") {
-      if (!node.is_table()) return at("profile-value", name + " is a table: write [" + name + "]", path, node.source());
+      if (!node.is_table()) return errorAtToml("profile-value", name + " is a table: write [" + name + "]", path, node.source());
       SP_TRY(parseTable(name, *node.as_table(), path, out, seen));
     } else if (name == "shared") {
-      if (!node.is_boolean()) return at("profile-value", "shared is true or false", path, node.source());
+      if (!node.is_boolean()) return errorAtToml("profile-value", "shared is true or false", path, node.source());
       out.shared = node.as_boolean()->get();
     } else if (name == "name" || name == "summary" || name == "device") {
-      if (!node.is_string()) return at("profile-value", name + " is a text", path, node.source());
+      if (!node.is_string()) return errorAtToml("profile-value", name + " is a text", path, node.source());
       (name == "name" ? out.name : name == "summary" ? out.summary : out.device) = node.as_string()->get();
     } else {
       return unknownKey("a device profile", name, {"name", "summary", "device", "shared", "memory", "communication", "compute", "links", "attention"}, path, key.source());
