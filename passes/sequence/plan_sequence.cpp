@@ -85,7 +85,7 @@ Pass planSequencePass() {
             {"all_gather", "sharded values made whole because no rule applied (fallbacks)"},
             {"edge_exchanges", "shifts, scans and causal convolutions that exchange the edges of blocks"},
             {"all_reduce", "partial sums completed"},
-            {"expected_all_to_all", "4 per attention whose query is sharded on the sequence"}},
+            {"expected_all_to_all", "4 per attention whose query is sharded on the sequence, 2 for keys and values that only whole queries meet"}},
            ir::Form::kGlobal,
            ir::Form::kPlanned},
           checkLegal,

@@ -130,7 +130,10 @@ void Planner::planNode(NodeId id) {
       const int from_end = static_cast<int>(x.shape.size()) - x.placement.dim;
       return x.placement.isSharded() && from_end >= lowest && from_end <= 2;
     };
-    if (sharded(it->second.first, 2) && sharded(it->second.second, 1)) count("expected_all_to_all", 4);
+    const auto [query, key] = it->second;
+    if (sharded(query, 2) && sharded(key, 1)) count("expected_all_to_all", 4);
+    // Keys and values of queries that all ranks hold (chunks of one, say) go to the heads, once for all of these.
+    else if (ir::baseName(node(id).op) == "scaled_dot_product_attention" && !sharded(query, 1) && sharded(key, 2) && whole_queries_of_.insert(key).second) count("expected_all_to_all", 2);
   }
   ir::forEachUse(graph_.node(id), [&](ir::Use& use) {
     if (auto it = bound_.find(use.value); it != bound_.end()) use.value = it->second;

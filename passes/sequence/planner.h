@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -99,6 +100,7 @@ class Planner {
   std::unordered_map<ir::ValueId, ir::ValueId> bound_; ///< what later nodes read instead of a value
   std::vector<std::pair<ir::ValueId, Shard>> after_;
   std::unordered_map<ir::NodeId, std::pair<ir::ValueId, ir::ValueId>> attention_; ///< node (fused or scores) -> query, key
+  std::set<ir::ValueId> whole_queries_of_;                                             ///< keys that only whole queries met so far
 };
 
 }  // namespace spscope::passes

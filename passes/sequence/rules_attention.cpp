@@ -38,13 +38,15 @@ NoRule attention(Planner& p, NodeId id) {
     p.setOutput(id, 0, result(), Placement::replicated());
     return {};
   }
-  if (!p.placement(q).isSharded()) return "attention with a replicated query and sharded keys";
-  if (p.placement(q).dim > seq_dim) return "attention whose query is sharded on its features";
+  // A query that every rank holds whole (a chunk of a longer one): its heads are cut where it lies, only keys and values move.
+  const bool whole_query = !p.placement(q).isSharded() && p.placement(k).isSharded() && p.placement(k).dim == seq_dim;
+  if (!p.placement(q).isSharded() && !whole_query) return "attention with a replicated query and sharded keys";
+  if (!whole_query && p.placement(q).dim > seq_dim) return "attention whose query is sharded on its features";
   std::optional<Shard> back;
-  Shard target = Planner::shardOf(p.value(q));
-  if (p.placement(q).dim == seq_dim) {
+  Shard target = Planner::shardOf(p.value(whole_query ? k : q));
+  if (whole_query || p.placement(q).dim == seq_dim) {
     if (head_dim < 0) return "attention without a heads dim";
-    back = target;
+    if (!whole_query) back = target;
     const std::int64_t heads = p.value(q).shape[static_cast<std::size_t>(head_dim)];
     const std::int64_t kv_heads = p.value(k).shape[static_cast<std::size_t>(head_dim)];
     std::int64_t copies = kv_heads;
