@@ -2,6 +2,7 @@
 // spscope debug: all ranks of a sharded step in this process, a node at a time. Commands come from a terminal, a file or a pipe.
 #include "app/commands/debug_answer.h"
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -38,7 +39,7 @@ class Debug : public Command {
     flags_.declare(command);
     data_.declare(command);
     command.option_defaults()->group("Debugger");
-    command.add_option("--commands", commands_, "commands, one a line (default: standard input)")->type_name("FILE");
+    command.add_option("--commands", commands_, "commands, one a line (default and -: standard input)")->type_name("FILE");
     command.add_option("--history", budget_mib_, "memory for snapshots and for values of the unsharded step, each, in MiB")->check(numberFrom(1.0, 1e7))->capture_default_str()->type_name("MIB");
   }
 
@@ -48,7 +49,10 @@ class Debug : public Command {
     SP_ASSIGN(session::OpenRequest what, model_.request());
     SP_ASSIGN(what, session::resolveStage(what));
     std::ifstream file;
-    if (!commands_.empty()) {
+    const bool from_file = !commands_.empty() && commands_ != "-";
+    if (from_file) {
+      std::error_code ignored;
+      if (std::filesystem::is_directory(commands_, ignored)) return makeError("file-is-folder", commands_ + " is a folder, not a file of commands", Outcome::kUsage);
       file.open(commands_);
       if (!file) return makeError("file-missing", "there is no file " + commands_, Outcome::kUsage);
     }
@@ -59,7 +63,7 @@ class Debug : public Command {
     SP_ASSIGN(const auto debugger, dbg::Debugger::open(*model, settings, data, request, budget));
     report.tellAtOnce();
     report.json["ranks"] = debugger->ranks();
-    return interactive() ? converse(report, *debugger, request) : obey(report, *debugger, request, commands_.empty() ? std::cin : file);
+    return interactive() ? converse(report, *debugger, request) : obey(report, *debugger, request, from_file ? static_cast<std::istream&>(file) : std::cin);
   }
 
  private:

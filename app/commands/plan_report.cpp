@@ -18,11 +18,24 @@ constexpr std::size_t kShown = 40, kLevers = 3;
 std::string tokens(std::int64_t n) { return std::to_string(n); }
 std::string gib(double bytes) { return formatBytes(static_cast<std::int64_t>(bytes)); }
 
+/// As a shell takes it for one word.
+std::string shellWord(const std::string& text) {
+  const bool plain = !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+%@") == std::string::npos;
+  if (plain) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+/// The command that trains what the row planned: the same graph in the same precision, with the same settings.
 std::string runCommand(const PlanRequest& what, const PlanRow& row) {
   const session::Configuration& c = row.configuration;
-  std::string out = strf("spscope run %s --sp %d --dp %d --zero %d --save %s%s --seq %lld --batch %lld --device %s --optimizer %s", what.open.path.c_str(), c.sp, c.dp, std::min(c.zero, 1),
+  std::string out = strf("spscope run %s --sp %d --dp %d --zero %d --save %s%s --seq %lld --batch %lld --device %s --optimizer %s", shellWord(what.open.path).c_str(), c.sp, c.dp, std::min(c.zero, 1),
                          c.save.c_str(), c.tile_loss ? " --tile-loss" : "", static_cast<long long>(row.footprint.seq), static_cast<long long>(c.batch), what.settings.device.c_str(),
                          what.settings.optimizer.c_str());
+  if (!what.open.graph_name.empty()) out += " --graph " + shellWord(what.open.graph_name);
+  if (what.open.dtype) out += " --dtype " + std::string(ir::longName(*what.open.dtype));
+  for (const auto& [name, dim] : what.open.sequence_marks) out += " --sequence " + shellWord(name + ":" + std::to_string(dim));
   if (what.settings.accumulate > 1) out += strf(" --accumulate %d", what.settings.accumulate);
   return out;
 }

@@ -442,7 +442,7 @@ const std::vector<CodeInfo>& allCodes() {
         {"optimizer-dtype", "A trainable parameter cannot be updated: it holds no floating-point numbers or is not contiguous.",
          "Train another parameter, or export it as a dense floating-point tensor.",
          "the parameter codebook does not hold floating-point numbers"},
-        {"optimizer-state", "A saved optimizer does not fit the parameters.", "Resume with the model that it was saved with.",
+        {"optimizer-state", "A saved optimizer does not fit the parameters.", "Resume with the model and the settings (--optimizer, --master-weights) that it was saved with.",
          "what was saved belongs to adamw, this run uses sgd"},
         {"program-invalid", "A graph is not a program that one rank can run.", "Please report it with the stage's text.",
          "the graph is planned but not sharded yet: it has no program for one rank"},

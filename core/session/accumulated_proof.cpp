@@ -3,12 +3,24 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "core/base/strings.h"
 #include "core/session/accumulation.h"
 
 namespace spscope::session {
 namespace {
+
+/// Both take the same weights, by name and shape.
+bool sameWeights(const ir::Graph& a, const ir::Graph& b) {
+  const auto shapes = [](const ir::Graph& graph) {
+    std::map<std::string, ir::Dims> out;
+    for (const ir::Input& input : graph.inputs)
+      if (input.kind != ir::InputKind::kUser && input.value != ir::kNone) out[input.name] = graph.value(input.value).shape;
+    return out;
+  };
+  return shapes(a) == shapes(b);
+}
 
 /// Row-major tensors laid side by side along `dim`.
 std::vector<std::byte> joined(const std::vector<std::span<const std::byte>>& parts, const ir::Dims& shape, std::size_t dim) {
@@ -105,7 +117,9 @@ Result<AccumulatedReference> accumulatedReference(const Model& model, const Veri
     Request inner = request;
     inner.diagnostics = &quiet;
     const auto whole = open(larger, inner);
-    if (whole) {
+    if (whole && !sameWeights(*model.graph, *(*whole)->graph)) {
+      unlike = "this is a reduced twin, and the file has the graph for more rows in its full size only";
+    } else if (whole) {
       SP_ASSIGN(const auto all, oneBatch(batches, *(*whole)->graph));
       if (all) {
         passes::Settings settings = what.settings;

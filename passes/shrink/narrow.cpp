@@ -183,7 +183,9 @@ class Narrower {
     if (std::any_of(fixed_.begin(), fixed_.end(), [&](Atom f) { return now.same(f, a); })) return note(a, n, n, "heads and experts stay as many as they are");
     std::string why = "there is no smaller size with the same divisors";
     bool first = true;
-    for (const std::int64_t m : candidates(n)) {
+    // A table of positions has a row for each token, in the twin as well.
+    const bool table = n >= lengths_.seq_from && std::any_of(tables_.begin(), tables_.end(), [&](Atom t) { return now.same(t, a); });
+    for (const std::int64_t m : candidates(n, table ? lengths_.seq_to : 2)) {
       if (auto next = attempt(Choice{a, m})) {
         best_ = std::move(next);
         chosen_.push_back({a, m});
@@ -196,13 +198,13 @@ class Narrower {
     note(a, n, n, why);
   }
 
-  std::vector<std::int64_t> candidates(std::int64_t n) const {
+  std::vector<std::int64_t> candidates(std::int64_t n, std::int64_t least) const {
     const std::int64_t base = std::lcm<std::int64_t>(kAligned, ranks_);
-    const auto fits = [&](std::int64_t m) { return m > 1 && m < n && std::gcd(m, base) == std::gcd(n, base); };
+    const auto fits = [&](std::int64_t m) { return m >= least && m < n && std::gcd(m, base) == std::gcd(n, base); };
     std::vector<std::int64_t> out;
     if (const auto it = image_.find(n); it != image_.end() && fits(it->second)) out.push_back(it->second);
     const auto aim = std::max<std::int64_t>(limits_.small / 2, static_cast<std::int64_t>(16 * std::sqrt(static_cast<double>(n) / 128)));
-    std::int64_t m = aim;
+    std::int64_t m = std::max(aim, least);
     while (m < n && (!fits(m) || used_.count(m))) ++m;
     if (fits(m)) out.push_back(m);
     std::vector<std::int64_t> halves;
@@ -247,6 +249,8 @@ class Narrower {
         if (scores != kNone) call(scores, graph_.value(scores).shape.size() > 1 ? 1 : 0, "vocabulary");
       } else if (base == "embedding") {
         call(ir::useArg(n, "weight"), 1, "hidden");
+        if (const ValueId table = ir::useArg(n, "weight"); table != kNone && rules.dims(table).size() == 2)
+          tables_.insert(tables_.end(), rules.dims(table)[0].begin(), rules.dims(table)[0].end());
       }
     }
     for (const ir::Input& input : graph_.inputs)
@@ -261,6 +265,7 @@ class Narrower {
   const int ranks_;
   std::vector<Atom> leaves_;
   std::vector<std::pair<Atom, std::string>> names_;
+  std::vector<Atom> tables_;  ///< rows of what is looked up in
   std::vector<Choice> chosen_;
   std::vector<Atom> fixed_;
   std::map<std::int64_t, std::int64_t> image_;  ///< sizes chosen so far

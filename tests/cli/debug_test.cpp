@@ -73,6 +73,12 @@ TEST_F(DebugCommand, EachCommandIsAnObjectOfOneLine) {
   }
 }
 
+TEST_F(DebugCommand, AFolderOrNothingIsNoScript) {
+  EXPECT_EQ(debug("", "--sp 2 --commands /tmp", true).code, 2);
+  EXPECT_EQ(debug("", "--sp 2 --commands /no/such/script", true).code, 2);
+  EXPECT_EQ(debug("break loss\n", "--sp 2 --commands -", true).code, debug("break loss\n", "--sp 2", true).code) << "- is standard input";
+}
+
 TEST_F(DebugCommand, AFileOfAnswersAndTheTextOfThem) {
   const std::string file = tmp_.path() + "/answers.jsonl";
   const Answer a = debug("until op *scaled_dot_product*\nlist 1\nwrong\nquit\nstep\n", "--sp 2 --dtype float64 --json " + file);

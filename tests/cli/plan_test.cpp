@@ -75,6 +75,13 @@ TEST_F(PlanCommand, TheRunCommandOfARowCompilesToItsPeak) {
   EXPECT_EQ(compiled["memory"]["peak"], out["rows"][0]["peak_bytes"]);
 }
 
+TEST_F(PlanCommand, TheRunCommandIsOfTheProgramThatWasPlanned) {
+  const Json out = answer("--on " + profile("64 MB") + " --gpus 2 --save sac --zero 1 --tile-loss --sp 2 --row 1 --dtype float64 --sequence input_ids:1", 0);
+  const std::string command = out["run_command"];
+  EXPECT_THAT(command, HasSubstr(" --dtype float64"));
+  EXPECT_THAT(command, HasSubstr(" --sequence input_ids:1"));
+}
+
 TEST_F(PlanCommand, WhetherAnythingFitsIsTheExitCode) {
   const std::string more = " --gpus 2 --want fits --seq 1024 --save sac --zero 1 --whole-loss --sp 2";
   EXPECT_EQ(answer("--on " + profile("1 GB") + more, 0)["rows"][0]["verdict"], "fits");

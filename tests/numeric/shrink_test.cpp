@@ -209,6 +209,26 @@ TEST(Shrink, ATwinThatIsTooLargeIsNotStarted) {
   EXPECT_EQ(result.error().code, "twin-too-large");
 }
 
+TEST(Shrink, ATableOfPositionsKeepsARowForEachToken) {
+  for (const char* model : {"gpt2_pos", "gpt2_dropout_pos"}) {
+    Shrinking s;
+    ASSERT_TRUE(s.open(caseOf(model, 2).path, 2, 0, ir::DType::kF64));
+    const auto result = s.verify();
+    ASSERT_TRUE(result) << result.error().format();
+    EXPECT_TRUE(result->proof.equal);
+  }
+}
+
+TEST(Shrink, AnAccumulatedStepIsHeldAgainstTheTwinsOwnBatches) {
+  Shrinking s;
+  ASSERT_TRUE(s.open(caseOf("llama_mha_dyn", 2).path, 2, 0, ir::DType::kF64));
+  s.what.verify.settings.accumulate = 2;
+  const auto result = s.verify();
+  ASSERT_TRUE(result) << result.error().format();
+  EXPECT_TRUE(result->proof.equal);
+  EXPECT_NE(result->proof.reference.find("reduced twin"), std::string::npos) << result->proof.reference;
+}
+
 TEST(Shrink, RefusesWhatHasTheRealSizes) {
   Shrinking s;
   ASSERT_TRUE(s.open(caseOf("llama_causal_gqa_pos", 2).path, 2, 0, ir::DType::kF64));
