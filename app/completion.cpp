@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/help.h"
+#include "app/shell_word.h"
 #include "core/base/codes.h"
 #include "core/base/strings.h"
 
@@ -69,19 +70,12 @@ std::vector<CommandItems> tree(const CLI::App& root) {
   return out;
 }
 
-/// In single quotes for a shell.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 std::string header(const char* shell, const char* use) {
   return std::string("# Completion of spscope for ") + shell + ", written by: spscope completion " + shell + "\n# " + use + "\n";
 }
 
 std::string bashWords(const std::vector<std::string>& words) {
-  return "mapfile -t COMPREPLY < <(compgen -W " + quoted(join(words, " ")) + " -- \"$cur\")";
+  return "mapfile -t COMPREPLY < <(compgen -W " + shellQuoted(join(words, " ")) + " -- \"$cur\")";
 }
 
 std::string bashAnswer(const Item& item) {
@@ -114,7 +108,7 @@ std::string bash(const std::vector<CommandItems>& commands) {
     std::vector<std::string> valued;
     for (const Item& o : c.options)
       if (o.kind != Kind::kFlag) valued.insert(valued.end(), o.names.begin(), o.names.end());
-    out += "    " + c.name + ") values=" + quoted(" " + join(valued, " ") + " ") + " ;;\n";
+    out += "    " + c.name + ") values=" + shellQuoted(" " + join(valued, " ") + " ") + " ;;\n";
   }
   out += "  esac\n"
          "  for ((++i; i < COMP_CWORD; i++)); do\n"
@@ -126,7 +120,7 @@ std::string bash(const std::vector<CommandItems>& commands) {
   for (const CommandItems& c : commands)
     for (const Item& o : c.options)
       if (o.kind != Kind::kFlag)
-        for (const std::string& name : o.names) out += "    " + quoted(c.name + " " + name) + ") " + bashAnswer(o) + "; return ;;\n";
+        for (const std::string& name : o.names) out += "    " + shellQuoted(c.name + " " + name) + ") " + bashAnswer(o) + "; return ;;\n";
   out += "  esac\n  case \"$command\" in\n    '') " + bashWords(first) + " ;;\n";
   for (const CommandItems& c : commands) {
     std::vector<std::string> names;
@@ -156,17 +150,17 @@ std::string zshAction(const Item& item) {
 std::string zsh(const std::vector<CommandItems>& commands) {
   std::string out = "#compdef spscope\n" + header("zsh", "In ~/.zshrc, after compinit: eval \"$(spscope completion zsh)\"") +
                     "_spscope() {\n  local -a commands\n  local state\n  commands=(\n";
-  for (const CommandItems& c : commands) out += "    " + quoted(c.name + ":" + zshText(c.text)) + "\n";
+  for (const CommandItems& c : commands) out += "    " + shellQuoted(c.name + ":" + zshText(c.text)) + "\n";
   out += "  )\n  _arguments -C '--help[how it is used]' '--version[which version this is]' '1:command:->command' '*::argument:->argument'\n"
          "  case $state in\n    command) _describe command commands ;;\n    argument)\n      case $words[1] in\n";
   for (const CommandItems& c : commands) {
     out += "        " + c.name + ") _arguments";
     for (const Item& o : c.options)
       for (const std::string& name : o.names)
-        out += " \\\n          " + quoted(name + (o.kind == Kind::kFlag ? "" : name.starts_with("--") ? "=" : "") + "[" + zshText(o.text) + "]" +
+        out += " \\\n          " + shellQuoted(name + (o.kind == Kind::kFlag ? "" : name.starts_with("--") ? "=" : "") + "[" + zshText(o.text) + "]" +
                                            (o.kind == Kind::kFlag ? "" : ":" + zshText(o.placeholder) + ":" + zshAction(o)));
     for (std::size_t i = 0; i < c.positionals.size(); ++i)
-      out += " \\\n          " + quoted((c.positionals[i].many ? std::string("*") : std::to_string(i + 1)) + ":" + zshText(c.positionals[i].placeholder) + ":" + zshAction(c.positionals[i]));
+      out += " \\\n          " + shellQuoted((c.positionals[i].many ? std::string("*") : std::to_string(i + 1)) + ":" + zshText(c.positionals[i].placeholder) + ":" + zshAction(c.positionals[i]));
     out += " ;;\n";
   }
   return out + "      esac ;;\n  esac\n}\n# Sourced, or autoloaded from $fpath.\nif [[ $funcstack[1] == _spscope ]]; then _spscope \"$@\"; else compdef _spscope spscope; fi\n";

@@ -16,6 +16,7 @@
 #include "app/help.h"
 #include "app/progress.h"
 #include "app/version.h"
+#include "app/shell_word.h"
 #include "core/base/log.h"
 #include "core/base/strings.h"
 #include "core/session/interrupt.h"
@@ -142,13 +143,7 @@ std::string overwrites(int argc, char** argv) {
 /// The command as it can be typed again.
 std::string commandLine(int argc, char** argv) {
   std::vector<std::string> words{"spscope"};
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%") == std::string::npos;
-    std::string quoted;
-    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    words.push_back(plain ? word : "'" + quoted + "'");
-  }
+  for (int i = 1; i < argc; ++i) words.push_back(shellWord(argv[i]));
   return join(words, " ");
 }
 

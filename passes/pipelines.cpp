@@ -66,6 +66,8 @@ std::string sharedKey(const Settings& s) {
   for (std::int64_t n : {std::int64_t{s.sp}, std::int64_t{s.dp}, s.seq, s.batch, std::int64_t{s.read_masks}, std::int64_t{s.tile_loss}, s.tile_bytes}) h.number(n);
   for (const auto& [name, dim] : s.sequence_marks) h.text(name), h.number(dim);
   h.text(s.device);
+  h.number(s.wide_gradients);
+  h.text(s.rules ? s.rules->text : std::string());
   return h.hex();
 }
 

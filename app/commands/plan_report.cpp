@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "app/shell_word.h"
 #include "core/base/strings.h"
 
 namespace spscope::app {
@@ -17,15 +18,6 @@ constexpr std::size_t kShown = 40, kLevers = 3;
 
 std::string tokens(std::int64_t n) { return std::to_string(n); }
 std::string gib(double bytes) { return formatBytes(static_cast<std::int64_t>(bytes)); }
-
-/// As a shell takes it for one word.
-std::string shellWord(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+%@") == std::string::npos;
-  if (plain) return text;
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 /// The command that trains what the row planned: the same graph in the same precision, with the same settings.
 std::string runCommand(const PlanRequest& what, const PlanRow& row) {

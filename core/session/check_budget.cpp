@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "core/base/strings.h"
-#include "core/io/mapped_file.h"
 #include "core/session/check.h"
 #include "core/session/toml_place.h"
 
@@ -111,18 +110,15 @@ bool Budget::needsProof() const {
 }
 
 Result<Budget> readBudget(const std::string& path) {
-  SP_ASSIGN(const auto file, io::MappedFile::open(path));
-  if (file->size() > std::size_t{1} << 20)
-    return makeError("budget-syntax", strf("%s has %zu bytes: a budget is a small TOML file", path.c_str(), file->size()), Outcome::kUsage);
-  return parseBudget(path, std::string(reinterpret_cast<const char*>(file->bytes().data()), file->size()));
+  SP_ASSIGN(const std::string text, smallToml("budget-syntax", path, "a budget"));
+  return parseBudget(path, text);
 }
 
 Result<Budget> parseBudget(const std::string& path, const std::string& text) {
-  const toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) return errorAtToml("budget-syntax", std::string(parsed.error().description()), path, parsed.error().source());
+  SP_ASSIGN(const toml::table tables, parsedToml("budget-syntax", path, text));
   Budget out;
   out.path = path;
-  for (const auto& [name, node] : parsed.table()) {
+  for (const auto& [name, node] : tables) {
     const std::string table(name.str());
     if (table != "limits" && table != "growth" && table != "proof") return unknownKey("part of a budget", table, {"limits", "growth", "proof"}, path, name.source());
     if (!node.is_table()) return errorAtToml("budget-value", table + " is a table: write [" + table + "]", path, node.source());

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/io/mapped_file.h"
 #include "core/session/toml_place.h"
 
 namespace spscope::session {
@@ -89,12 +88,11 @@ class Reader {
 }  // namespace
 
 Result<ir::OpRulesRef> parseRules(const std::string& path, const std::string& text) {
-  const toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) return errorAtToml("rule-syntax", std::string(parsed.error().description()), path, parsed.error().source());
+  SP_ASSIGN(const toml::table file, parsedToml("rule-syntax", path, text));
   auto out = std::make_shared<ir::OpRules>();
   out->path = path;
   out->text = text;
-  for (const auto& [key, node] : parsed.table()) {
+  for (const auto& [key, node] : file) {
     const auto* tables = key.str() == "op" ? node.as_array() : nullptr;
     if (tables == nullptr) {
       Error e = errorAtToml("rule-key", "'" + std::string(key.str()) + "' is no part of a rule file", path, key.source());
@@ -114,10 +112,8 @@ Result<ir::OpRulesRef> parseRules(const std::string& path, const std::string& te
 }
 
 Result<ir::OpRulesRef> readRules(const std::string& path) {
-  SP_ASSIGN(const auto file, io::MappedFile::open(path));
-  if (file->size() > std::size_t{1} << 20)
-    return makeError("rule-syntax", strf("%s has %zu bytes: a rule file is a small TOML file", path.c_str(), file->size()), Outcome::kUsage);
-  return parseRules(path, std::string(reinterpret_cast<const char*>(file->bytes().data()), file->size()));
+  SP_ASSIGN(const std::string text, smallToml("rule-syntax", path, "a rule file"));
+  return parseRules(path, text);
 }
 
 }  // namespace spscope::session

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "core/base/strings.h"
-#include "core/io/mapped_file.h"
 #include "core/session/toml_place.h"
 
 namespace spscope::session {
@@ -123,12 +122,11 @@ Status parseTable(std::string_view name, const toml::table& table, const std::st
 }  // namespace
 
 Result<DeviceProfile> parseDeviceProfile(const std::string& path, const std::string& text) {
-  const toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) return errorAtToml("profile-syntax", std::string(parsed.error().description()), path, parsed.error().source());
+  SP_ASSIGN(const toml::table tables, parsedToml("profile-syntax", path, text));
   DeviceProfile out;
   out.path = path;
   std::vector<bool> seen(std::size(kKnown), false);
-  for (const auto& [key, node] : parsed.table()) {
+  for (const auto& [key, node] : tables) {
     const std::string name(key.str());
     if (name == "memory" || name == "communication" || name == "compute" || name == "links" || name == "attention") {
       if (!node.is_table()) return errorAtToml("profile-value", name + " is a table: write [" + name + "]", path, node.source());
@@ -187,10 +185,8 @@ Result<DeviceProfile> readDeviceProfile(const std::string& name_or_path) {
     }
     path = found->second;
   }
-  SP_ASSIGN(const auto file, io::MappedFile::open(path));
-  if (file->size() > std::size_t{1} << 20)
-    return makeError("profile-syntax", strf("%s has %zu bytes: a device profile is a small TOML file", path.c_str(), file->size()), Outcome::kUsage);
-  return parseDeviceProfile(path, std::string(reinterpret_cast<const char*>(file->bytes().data()), file->size()));
+  SP_ASSIGN(const std::string text, smallToml("profile-syntax", path, "a device profile"));
+  return parseDeviceProfile(path, text);
 }
 
 }  // namespace spscope::session

@@ -79,8 +79,9 @@ std::set<std::string> raisedIn(const std::string& source) {
   // The maker, and which of its arguments is the code.
   static const std::map<std::string, std::vector<std::size_t>> makers = {
       {"makeError", {0}}, {"warn", {0}}, {"remark", {0}}, {"nodeError", {0}}, {"refuse", {0}},
-      {"fail", {0, 1}},   {"at", {0, 1}}, {"errorAt", {1}}, {"errorAtToml", {0}}};
-  static const std::regex call(R"((^|[^A-Za-z_0-9.])(?:[A-Za-z_]+(?:\.|->))?(makeError|warn|remark|nodeError|refuse|fail|at|errorAtToml|errorAt)\s*\()");
+      {"fail", {0, 1}},   {"at", {0, 1}}, {"errorAt", {1}}, {"errorAtToml", {0}},
+      {"smallToml", {0}}, {"parsedToml", {0}}};
+  static const std::regex call(R"((^|[^A-Za-z_0-9.])(?:[A-Za-z_]+(?:\.|->))?(makeError|warn|remark|nodeError|refuse|fail|at|errorAtToml|errorAt|smallToml|parsedToml)\s*\()");
   static const std::regex literal("\"([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\"");
   static const std::regex byDefault("\\bcode\\s*=\\s*\"([a-z0-9-]+)\"");
   const std::string text = withoutComments(source);
