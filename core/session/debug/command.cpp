@@ -33,7 +33,7 @@ Status quit(Work& w) {
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = [] {
     std::vector<Command> out;
-    for (const auto theme : {moveCommands, nodeCommands, valueCommands, whyCommands})
+    for (const auto theme : {moveCommands, nodeCommands, valueCommands, troubleCommands, whyCommands})
       for (Command& c : theme()) out.push_back(std::move(c));
     out.push_back({{"help", "h", "[COMMAND]", "the commands"}, help});
     out.push_back({{"quit", "q", "", "end"}, quit});
@@ -96,7 +96,7 @@ std::vector<std::string> completions(const Debugger& debugger, const std::string
     for (const std::string& name : debugger.names()) offer("%" + name);
     return out;
   }
-  for (const char* keyword : {"op", "module", "source", "phase", "collective", "any", "if", "do", "rank"}) offer(keyword);
+  for (const char* keyword : {"op", "module", "source", "phase", "collective", "stage", "any", "if", "do", "rank"}) offer(keyword);
   if (!word.empty())
     for (const std::string& name : debugger.names()) offer(name);
   return out;

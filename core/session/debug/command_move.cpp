@@ -75,7 +75,7 @@ std::vector<Command> moveCommands() {
       {{"next", "n", "[rank R]", "run to the end of the module"}, next},
       {{"out", "o", "[rank R]", "run to the end of the module around it"}, next},
       {{"collective", "", "[rank R]", "run to the next collective"}, collective},
-      {{"until", "u", "WHAT [rank R]", "run until such a node is next: %name, op GLOB, module GLOB, source FILE:LINE, phase P, collective [KIND]"}, until},
+      {{"until", "u", "WHAT [rank R]", "run until such a node is next: %name, op GLOB, module GLOB, source FILE:LINE, phase P, collective [KIND], stage NAME"}, until},
       {{"continue", "c", "[rank R]", "run to a breakpoint or to the end of the step"}, resume},
       {{"back", "b", "[N] | WHAT", "go back N moves, or to where such a node was next"}, back},
       {{"restart", "", "", "go back to the beginning of the step"}, restart},

@@ -5,6 +5,7 @@
 #include "core/base/strings.h"
 #include "core/session/debug/command_work.h"
 #include "core/torch/tensor_store.h"
+#include "passes/memory/save_policy.h"
 
 namespace spscope::session::debug {
 namespace {
@@ -73,6 +74,30 @@ Status diff(Work& w) {
   return {};
 }
 
+Status twin(Work& w) {
+  const std::string what = w.take();
+  ReferenceChoice choice;
+  if (what == "float64") {
+    choice.kind = ReferenceChoice::Kind::kFloat64;
+  } else if (what == "save") {
+    choice.kind = ReferenceChoice::Kind::kSave;
+    choice.save = w.take();
+    SP_TRY(passes::parseSavePolicy(choice.save));
+  } else if (what == "step") {
+    choice.kind = ReferenceChoice::Kind::kStep;
+    const std::string number = w.take();
+    const auto step = readNumber(number);
+    if (!step || *step < 0) return w.usage(number + " is no step: 0 is this one");
+    choice.step = *step;
+  } else if (!what.empty() && what != "unsharded") {
+    return w.usage("what is " + what + "?");
+  }
+  SP_TRY(w.nothingLeft());
+  if (!what.empty()) SP_TRY(w.debugger.setTwin(choice));
+  w.out.said = "values are held against " + w.debugger.twinWords();
+  return {};
+}
+
 Status save(Work& w) {
   SP_ASSIGN(const int rank, w.takeRank());
   SP_ASSIGN(const std::string value, w.takeValue());
@@ -87,12 +112,6 @@ Status save(Work& w) {
   return {};
 }
 
-Status wrong(Work& w) {
-  SP_TRY(w.nothingLeft());
-  SP_ASSIGN(w.out.wrong, w.debugger.firstWrong());
-  return {};
-}
-
 }  // namespace
 
 std::vector<Command> valueCommands() {
@@ -100,9 +119,9 @@ std::vector<Command> valueCommands() {
       {{"print", "p", "%VALUE [0,2:5,:] [rank R]", "statistics, histogram and beginning of a value on each rank; or a window of it"}, look},
       {{"gather", "g", "%VALUE [0,2:5,:]", "a value put together from the ranks by its placement"}, gather},
       {{"heat", "", "%VALUE [rank R]", "a picture of magnitudes: of the whole, or of one rank's part"}, heat},
-      {{"diff", "", "%VALUE [rank A rank B]", "how far it is from the unsharded value, or one rank's from another's"}, diff},
+      {{"diff", "", "%VALUE [rank A rank B]", "how far it is from the twin's value (see twin), or one rank's from another's"}, diff},
+      {{"twin", "", "[unsharded | float64 | save POLICY | step N]", "what values are held against: the unsharded step (in float64), the ranks under another memory policy or N steps later"}, twin},
       {{"save", "", "%VALUE FILE.npy|FILE.safetensors [rank R]", "write it: put together, or one rank's part"}, save},
-      {{"wrong", "", "", "the first node of the whole step whose value is not the unsharded one"}, wrong},
   };
 }
 

@@ -45,6 +45,7 @@ struct Command {
 std::vector<Command> moveCommands();
 std::vector<Command> nodeCommands();   ///< list, find, breakpoints
 std::vector<Command> valueCommands();
+std::vector<Command> troubleCommands();  ///< numbers of the whole step
 std::vector<Command> whyCommands();
 
 }  // namespace spscope::session::debug
