@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "app/commands/debug_trouble.h"
 #include "core/base/bars.h"
 #include "core/base/strings.h"
 #include "core/session/value_map.h"
@@ -107,12 +108,12 @@ void heatPage(Page& page, const Answer::Window& h) {
 }
 
 void comparisonPage(Page& page, const Comparison& c) {
-  const std::string with = c.with < 0 ? "unsharded" : strf("rank %d", c.with);
+  const std::string with = c.with >= 0 ? strf("rank %d", c.with) : c.twin.empty() ? "unsharded" : "there";
   if (!c.alone.empty()) {
     page.line("%" + c.value + ": " + c.alone);
     return;
   }
-  page.line("%" + c.value + (c.with < 0 ? ", " + c.placement + ", against unsharded %" + c.reference_node : strf(" of rank %d against rank %d", c.rank, c.with)) +
+  page.line("%" + c.value + (c.with < 0 ? ", " + c.placement + ", against " + (c.twin.empty() ? "unsharded" : c.twin + ":") + " %" + c.reference_node : strf(" of rank %d against rank %d", c.rank, c.with)) +
             (c.again ? "; freed by now, computed again" : ""));
   page.line(strf("%s: %.3g of its norm", c.within ? c.rel == 0.0 ? "EQUAL" : "EQUAL within the tolerance" : "DIFFERENT", c.rel) + (c.allowed > 0 ? strf(" (allowed %.3g)", c.allowed) : ""));
   if (c.rel > 0)
@@ -210,7 +211,7 @@ Json windowJson(const Answer::Window& w) {
 }
 
 Json comparisonJson(const Comparison& c) {
-  Json out = {{"value", c.value}, {"rank", c.rank >= 0 ? Json(c.rank) : Json()}, {"with", c.with >= 0 ? Json(c.with) : Json("unsharded")}, {"computed_again", c.again}};
+  Json out = {{"value", c.value}, {"rank", c.rank >= 0 ? Json(c.rank) : Json()}, {"with", c.with >= 0 ? Json(c.with) : Json(c.twin.empty() ? "unsharded" : c.twin)}, {"computed_again", c.again}};
   if (!c.alone.empty()) {
     out["alone"] = c.alone;
     return out;
@@ -247,6 +248,8 @@ Page debugPage(const Answer& a) {
   if (a.heat) heatPage(page, *a.heat);
   if (a.comparison) comparisonPage(page, *a.comparison);
   if (a.wrong) wrongPage(page, *a.wrong);
+  if (a.trouble) troublePage(page, *a.trouble);
+  if (a.curve) curvePage(page, *a.curve);
   if (!a.why.empty()) {
     Rows rows{{a.about, "", "said by"}};
     for (const WhyRow& r : a.why) rows.push_back({r.question, r.answer, r.source});
@@ -276,6 +279,8 @@ Json debugJson(const Answer& a) {
     out["compared"] = a.wrong->compared;
     out["equal"] = a.wrong->equal;
   }
+  if (a.trouble) out["trouble"] = troubleJson(*a.trouble);
+  if (a.curve) out["curve"] = curveJson(*a.curve);
   if (!a.about.empty()) out["about"] = a.about;
   if (!a.why.empty()) {
     out["why"] = Json::array();

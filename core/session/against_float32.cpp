@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "core/ir/convert_dtype.h"
 #include "core/session/accumulated_proof.h"
+#include "core/session/wider_model.h"
 #include "core/torch/compare.h"
 #include "core/torch/tensor_store.h"
 
@@ -29,13 +29,8 @@ Result<std::optional<AgainstFloat32>> againstFloat32(const Model& model, const p
                                                      const Request& request) {
   if (model.computing_dtype != ir::DType::kBF16 && model.computing_dtype != ir::DType::kF16) return std::optional<AgainstFloat32>();
   request.report("float32 step");
-  Model twin = model;
-  ir::Graph graph = *model.graph;
-  ir::ConvertOptions options;
-  options.low_precision = true;
-  SP_TRY(ir::convertFloats(graph, ir::DType::kF32, options));
-  twin.graph = std::make_shared<const ir::Graph>(std::move(graph));
-  twin.working_dtype = twin.computing_dtype = ir::DType::kF32;
+  SP_ASSIGN(const std::shared_ptr<const Model> wide, widerModel(model, ir::DType::kF32));
+  const Model& twin = *wide;
   DiagnosticSink quiet;  // loading said it once
   Request inner = request;
   inner.diagnostics = &quiet;

@@ -55,47 +55,49 @@ Status prepareFolder(const std::string& folder) {
   return {};
 }
 
-Result<TrainState> TrainState::create(const Model& model, const RunRequest& what, const Request& request, int first, int count) {
+Result<TrainState> TrainState::of(std::shared_ptr<const ir::Graph> graph, exec::TensorBag weights, const passes::Settings& settings, double lr, double clip, int first,
+                                  int count) {
   TrainState out;
-  out.graph_ = model.graph;
-  SP_ASSIGN(out.weights_, loadState(model, what.data, request));
+  out.graph_ = std::move(graph);
+  out.weights_ = std::move(weights);
   std::vector<std::string> trainable;
-  for (const ir::Input& input : model.graph->inputs)
+  for (const ir::Input& input : out.graph_->inputs)
     if (input.kind == ir::InputKind::kParameter && input.trainable) trainable.push_back(input.name);
   exec::OptimizerOptions options;
-  options.kind = exec::parseOptimizer(what.settings.optimizer).value_or(options.kind);
-  options.lr = what.lr;
-  options.clip = what.clip;
-  options.master_weights = what.settings.master_weights;
-  fs::path from;
-  if (!what.resume.empty()) {
-    SP_ASSIGN(from, stepFolder(what.resume));
-    SP_TRY(out.resume(from.string()));
-  }
-  out.bucket_bytes_ = what.settings.bucket_bytes;
-  out.sharded_ = what.settings.zero != 0 && what.settings.ranks() > 1;
-  exec::TensorBag states;
-  if (!from.empty()) {
-    SP_ASSIGN(states, exec::loadBag((from / kOptimizer).string()));
-  }
+  options.kind = exec::parseOptimizer(settings.optimizer).value_or(options.kind);
+  options.lr = lr;
+  options.clip = clip;
+  options.master_weights = settings.master_weights;
+  out.bucket_bytes_ = settings.bucket_bytes;
+  out.sharded_ = settings.zero != 0 && settings.ranks() > 1;
   for (int i = 0; i < (out.sharded_ ? count : 1); ++i) {
-    if (out.sharded_) options.shard = first + i, options.shards = what.settings.ranks();
+    if (out.sharded_) options.shard = first + i, options.shards = settings.ranks();
     SP_ASSIGN(exec::Optimizer optimizer, exec::Optimizer::create(options, out.weights_, trainable));
-    if (!from.empty()) SP_TRY(optimizer.restore(states));
     out.optimizers_.push_back(std::move(optimizer));
   }
   return out;
 }
 
-Status TrainState::resume(const std::string& folder) {
+Result<TrainState> TrainState::create(const Model& model, const RunRequest& what, const Request& request, int first, int count) {
+  SP_ASSIGN(exec::TensorBag weights, loadState(model, what.data, request));
+  if (what.resume.empty()) return of(model.graph, std::move(weights), what.settings, what.lr, what.clip, first, count);
+  SP_ASSIGN(const fs::path from, stepFolder(what.resume));
+  SP_TRY(resume(*model.graph, from.string(), weights));
+  SP_ASSIGN(const exec::TensorBag states, exec::loadBag((from / kOptimizer).string()));
+  SP_ASSIGN(TrainState out, of(model.graph, std::move(weights), what.settings, what.lr, what.clip, first, count));
+  for (exec::Optimizer& optimizer : out.optimizers_) SP_TRY(optimizer.restore(states));
+  return out;
+}
+
+Status TrainState::resume(const ir::Graph& graph, const std::string& folder, exec::TensorBag& weights) {
   SP_ASSIGN(const exec::TensorBag saved, exec::loadBag((fs::path(folder) / kWeights).string()));
-  for (const std::string& name : weights_.names()) {
-    SP_ASSIGN(const exec::TensorBag::Entry mine, weights_.entry(name));
+  for (const std::string& name : weights.names()) {
+    SP_ASSIGN(const exec::TensorBag::Entry mine, weights.entry(name));
     const auto theirs = saved.entry(name);
     if (!theirs) {
       // Constants are the graph's own and are not saved.
-      const auto input = std::find_if(graph_->inputs.begin(), graph_->inputs.end(), [&](const ir::Input& i) { return i.name == name; });
-      if (input != graph_->inputs.end() && input->kind == ir::InputKind::kConstant) continue;
+      const auto input = std::find_if(graph.inputs.begin(), graph.inputs.end(), [&](const ir::Input& i) { return i.name == name; });
+      if (input != graph.inputs.end() && input->kind == ir::InputKind::kConstant) continue;
       return makeError("resume-mismatch", folder + " has no tensor " + name + " of this model");
     }
     if (theirs->dtype != mine.dtype || theirs->shape != mine.shape)
@@ -105,7 +107,7 @@ Status TrainState::resume(const std::string& folder) {
                             join(std::vector<std::int64_t>(theirs->shape.begin(), theirs->shape.end()), ", ").c_str(),
                             std::string(ir::longName(mine.dtype)).c_str(),
                             join(std::vector<std::int64_t>(mine.shape.begin(), mine.shape.end()), ", ").c_str()));
-    SP_TRY(weights_.share(saved, name));
+    SP_TRY(weights.share(saved, name));
   }
   return {};
 }

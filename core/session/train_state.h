@@ -25,6 +25,10 @@ class TrainState {
   /// in this process. Without, there is one set of states, whatever the ranks.
   static Result<TrainState> create(const Model& model, const RunRequest& what, const Request& request, int first = 0, int count = 1);
 
+  /// From weights that are there already; they are changed in place. Errors: those of Optimizer::create.
+  static Result<TrainState> of(std::shared_ptr<const ir::Graph> graph, exec::TensorBag weights, const passes::Settings& settings, double lr, double clip, int first = 0,
+                               int count = 1);
+
   const exec::TensorBag& weights() const { return weights_; }
   /// Steps that were made, those before a resume included.
   std::int64_t stepsMade() const { return optimizers_.front().steps(); }
@@ -42,7 +46,8 @@ class TrainState {
   Result<std::string> save(const std::string& folder, const exec::TensorBag& states) const;
 
  private:
-  Status resume(const std::string& folder);
+  /// The saved weights in place of the model's.
+  static Status resume(const ir::Graph& graph, const std::string& folder, exec::TensorBag& weights);
 
   std::shared_ptr<const ir::Graph> graph_;
   exec::TensorBag weights_;

@@ -55,7 +55,7 @@ std::vector<std::pair<ValueId, ValueId>> movesOf(const Node& n) {
 
 class Mapper {
  public:
-  Mapper(const Graph& sharded, const Graph& reference) : g_(sharded), ref_(reference), map_(sharded.valueCount()) {}
+  Mapper(const Graph& sharded, const Graph& reference, bool any_float) : g_(sharded), ref_(reference), any_float_(any_float), map_(sharded.valueCount()) {}
 
   std::vector<Counterpart> run() {
     mapInputs();
@@ -74,7 +74,8 @@ class Mapper {
   ValueId of(ValueId v) const { return v == ir::kNone ? ir::kNone : map_[static_cast<std::size_t>(v)].reference; }
   void take(ValueId v, ValueId reference) {
     if (v == ir::kNone || reference == ir::kNone || of(v) != ir::kNone) return;
-    if (g_.value(v).dtype != ref_.value(reference).dtype) return;
+    const ir::DType mine = g_.value(v).dtype, its = ref_.value(reference).dtype;
+    if (mine != its && !(any_float_ && ir::isFloating(mine) && ir::isFloating(its))) return;
     map_[static_cast<std::size_t>(v)].reference = reference;
   }
 
@@ -200,13 +201,14 @@ class Mapper {
 
   const Graph& g_;
   const Graph& ref_;
+  bool any_float_;
   std::vector<Counterpart> map_;
 };
 
 }  // namespace
 
-std::vector<Counterpart> counterpartsOf(const Graph& sharded, const Graph& reference) {
-  return Mapper(sharded, reference).run();
+std::vector<Counterpart> counterpartsOf(const Graph& sharded, const Graph& reference, bool any_float) {
+  return Mapper(sharded, reference, any_float).run();
 }
 
 std::vector<std::int64_t> shardOuters(const Graph& sharded) {

@@ -20,8 +20,8 @@ struct Counterpart {
   std::optional<exec::Assembly> how;  ///< empty: the graph does not say (gradients); any that fits
 };
 
-/// By value id of `sharded` (a local or joint graph).
-std::vector<Counterpart> counterpartsOf(const ir::Graph& sharded, const ir::Graph& reference);
+/// By value id of `sharded` (a local or joint graph). `any_float`: the reference computes in another type, floats are floats.
+std::vector<Counterpart> counterpartsOf(const ir::Graph& sharded, const ir::Graph& reference, bool any_float = false);
 
 /// What `outer` of a shard may be where the placement is not known: that of every shard of the graph, also with the dimensions
 /// before it merged into one.

@@ -150,6 +150,7 @@ Result<ValueDifference> compareValue(const std::vector<TensorBag>& parts, const 
     const Worst worst = differenceOf(got, wanted);
     const double error = std::sqrt(worst.squares);
     out.rank_error.push_back(std::isfinite(error) ? error : kInfinity);
+    out.rank_norm.push_back(sharded ? norm(wanted) : out.norm);
     squares += worst.squares;
     out.max_rel = std::max(out.max_rel, worst.max_rel);
     if (worst.max_abs > out.max_abs) {

@@ -34,6 +34,7 @@ struct ValueDifference {
   ir::Dims worst;           ///< index, in the whole, of the element with max_abs
   double got = 0.0, wanted = 0.0;  ///< there
   std::vector<double> rank_error;  ///< of each rank's part; one entry, of the sum, for a partial value
+  std::vector<double> rank_norm;   ///< |whole| of the part that each entry of rank_error is about
 };
 
 /// `parts[r]` and `whole` hold one tensor each; they fit. A NaN that both have in one place is no difference. Errors:

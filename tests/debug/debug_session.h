@@ -6,11 +6,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 
 #include "core/session/debug/command.h"
 #include "core/session/verify.h"
+#include "core/torch/tensor_store.h"
 #include "tests/support/zoo.h"
 
 namespace spscope::zoo {
@@ -27,7 +30,7 @@ class DebugSession : public testing::Test {
     request_.diagnostics = &diagnostics_;
     session::OpenRequest open;
     open.path = what.path;
-    open.dtype = ir::DType::kF64;
+    open.dtype = dtype_;
     open.sequence_marks = what.marks;
     const auto model = session::open(open, request_).value();
     passes::Settings settings;
@@ -51,6 +54,7 @@ class DebugSession : public testing::Test {
     setup_.sides.state = session::loadState(*model, data, request_).value();
     setup_.sides.inputs = session::loadInputs(*model, data, 0, request_).value();
     setup_.sides.tolerance = exec::Tolerance::of(model->computing_dtype);
+    setup_.origin = dbg::Origin{model, settings, data};
     debugger_ = dbg::Debugger::create(setup_, request_).value();
   }
 
@@ -90,6 +94,36 @@ class DebugSession : public testing::Test {
     return x && y && std::equal(x->begin(), x->end(), y->begin(), y->end());
   }
 
+  /// The node behind `after` takes its name, and its value the value's name: to whoever compares values it is that one.
+  static void takeName(ir::Graph& g, const std::string& after, const std::string& fault) {
+    ir::Node *was = nullptr, *is = nullptr;
+    for (const ir::NodeId id : g.order) {
+      if (g.node(id).name == after) was = &g.node(id);
+      if (g.node(id).name == fault) is = &g.node(id);
+    }
+    if (was == nullptr || is == nullptr) throw std::runtime_error("the program has no nodes " + after + ", " + fault);
+    std::swap(was->name, is->name);
+    std::swap(g.value(was->outputs[0]).name, g.value(is->outputs[0]).name);
+  }
+
+  /// Opens again with the numbers of a weight changed, for the ranks and whatever they are held against.
+  void changeState(const std::string& name, const std::function<double(double)>& change) {
+    exec::TensorBag changed;
+    for (const std::string& other : setup_.sides.state.names()) {
+      if (other != name) {
+        if (!changed.share(setup_.sides.state, other)) throw std::runtime_error("no tensor " + other);
+        continue;
+      }
+      std::vector<double> numbers = setup_.sides.state.values(name).value();
+      for (double& x : numbers) x = change(x);
+      const auto bytes = std::as_bytes(std::span(numbers));
+      if (!changed.add(name, ir::DType::kF64, setup_.sides.state.entry(name).value().shape, bytes)) throw std::runtime_error("no tensor " + name);
+    }
+    setup_.sides.state = exec::inTypeOf(changed, *setup_.origin->model->graph);
+    debugger_ = dbg::Debugger::create(setup_, request_).value();
+  }
+
+  std::optional<ir::DType> dtype_ = ir::DType::kF64;  ///< for open()
   DiagnosticSink diagnostics_;
   session::Request request_;
   dbg::Debugger::Setup setup_;

@@ -61,9 +61,11 @@ struct ValueLook {
 
 struct Comparison {
   std::string value;
-  int rank = -1, with = -1;    ///< of two ranks; -1: all ranks, put together, with the unsharded value
+  int rank = -1, with = -1;    ///< of two ranks; -1: all ranks, with the twin's value
+  std::string twin;            ///< what that is, in words; empty: the unsharded step
+  bool by_rank = false;        ///< each rank's part with the same rank's of the twin; else put together, with the whole
   bool again = false;
-  std::string reference_node;  ///< of the unsharded program
+  std::string reference_node;  ///< of the twin's program
   std::string placement;       ///< how the parts were put together
   std::string alone;           ///< why there is nothing to compare with; the rest means nothing then
   double rel = 0.0, allowed = 0.0;  ///< of what the difference is measured by

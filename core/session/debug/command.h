@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/session/debug/debugger.h"
+#include "core/session/debug/error_curve.h"
+#include "core/session/debug/trouble.h"
 
 namespace spscope::session::debug {
 
@@ -38,6 +40,8 @@ struct Answer {
   bool listed = false;         ///< `nodes` is the answer, even where it is empty
   std::optional<std::vector<Breakpoint>> breakpoints;
   std::optional<ValueComparison> wrong;
+  std::optional<TroubleReport> trouble;
+  std::optional<ErrorCurve> curve;
   std::vector<CommandInfo> help;
   std::string said;            ///< a sentence
   bool quit = false;

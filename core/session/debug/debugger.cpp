@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/strings.h"
+#include "core/session/debug/stage_nodes.h"
 #include "core/session/verify.h"
 #include "core/torch/threads.h"
 
@@ -73,6 +74,7 @@ Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, const passe
   SP_ASSIGN(CompileOutcome outcome, compile(model, what, request));
   Setup setup;
   setup.compiled = std::make_shared<const CompileOutcome>(std::move(outcome));
+  setup.origin = Origin{std::make_shared<const Model>(model), settings, data};
   Sides& sides = setup.sides;
   SP_ASSIGN(sides.reference, compileUnsharded(model, settings, request));
   sides.programs = programsOf(setup.compiled->compiled);
@@ -86,13 +88,7 @@ Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, const passe
 }
 
 NodeName Debugger::nameOf(int rank, const ir::Node& node) const {
-  NodeName out;
-  out.name = node.name;
-  out.op = node.op.str();
-  if (node.location) out.module = node.location->module_path, out.source = node.location->source;
-  out.phase = phaseWord(node.phase);
-  out.place = side(rank).position[static_cast<std::size_t>(node.id)];
-  return out;
+  return debug::nameOf(node, side(rank).position[static_cast<std::size_t>(node.id)]);
 }
 
 NodeName Debugger::nameOf(int rank, std::size_t place) const {
@@ -167,12 +163,20 @@ Result<Stop> Debugger::next(int levels, int rank) {
   }, StopReason::kStep);
 }
 
+std::set<ir::NodeId> Debugger::stageNodes(const Side& s, const NodeQuery& query) const {
+  if (query.by != NodeQuery::By::kStage || compiled() == nullptr) return {};
+  // Stages are on record for one class of ranks; another one's later nodes may have other ids.
+  const bool on_record = !compiled()->compiled.stages.empty() && compiled()->compiled.stages.back().graph != nullptr &&
+                         compiled()->compiled.stages.back().graph->rank == s.graph->rank;
+  return on_record ? nodesOfStages(compiled()->compiled, query.pattern) : std::set<ir::NodeId>();
+}
+
 Result<std::vector<std::vector<bool>>> Debugger::placesOnSides(const NodeQuery& query) const {
   std::vector<std::vector<bool>> out;
   std::optional<Error> none;
   bool any = false;
   for (const Side& s : sides_) {
-    auto places = placesOf(*s.graph, query);
+    auto places = placesOf(*s.graph, query, stageNodes(s, query));
     any = any || places.has_value();
     out.push_back(places ? std::move(*places) : std::vector<bool>(s.graph->order.size(), false));
     if (!places && !none) none = std::move(places).error();
@@ -229,7 +233,7 @@ Result<Stop> Debugger::backTo(const NodeQuery& query) {
 }
 
 Result<std::vector<NodeName>> Debugger::find(const NodeQuery& query) const {
-  SP_ASSIGN(const std::vector<bool> places, placesOf(graph(0), query));
+  SP_ASSIGN(const std::vector<bool> places, placesOf(graph(0), query, stageNodes(side(0), query)));
   std::vector<NodeName> out;
   for (std::size_t i = 0; i < places.size(); ++i)
     if (places[i]) out.push_back(nameOf(0, i));

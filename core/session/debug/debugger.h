@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -28,6 +29,7 @@ class Debugger {
   struct Setup {
     Sides sides;  ///< programs, weights, inputs, and what to compare with; budget_bytes: of snapshots, and of the twin's values
     std::shared_ptr<const CompileOutcome> compiled;  ///< for the answers to "why"; null: they say less
+    std::optional<Origin> origin;                    ///< for what compiles, loads or trains again; empty: that is refused
   };
   /// The step has begun, nothing has run. Errors: those of Tape::create.
   static Result<std::unique_ptr<Debugger>> create(Setup setup, const Request& request);
@@ -75,10 +77,21 @@ class Debugger {
   Result<exec::TensorBag> whole(const std::string& value, bool* again = nullptr);
   /// The unsharded program's value. Errors: debug-no-twin.
   Result<exec::TensorBag> unsharded(const std::string& value);
+  /// With the twin's value; see setTwin.
   Result<Comparison> compare(const std::string& value);
   Result<Comparison> compareRanks(const std::string& value, int rank, int with);
   /// The first node, in program order, whose value differs from the unsharded one in the whole step, which runs apart from this one.
   Result<ValueComparison> firstWrong();
+
+  /// What `compare`, and the condition "differs" where it is one program, hold values against from now on. Errors: those of makeReference.
+  Status setTwin(const ReferenceChoice& choice);
+  /// In words: "the unsharded step".
+  std::string twinWords() const;
+  /// What this debugger runs, for questions about the whole step, which run it apart from this one.
+  const Sides& sides() const { return setup_.sides; }
+  const CompileOutcome* compiled() const { return setup_.compiled.get(); }
+  const Origin* origin() const { return setup_.origin ? &*setup_.origin : nullptr; }
+  const Request& request() const { return request_; }
 
   // --- questions -------------------------------------------------------------------------------------------------------------
   /// Everything that is known of why a node, or the node of a value, is as it is. Errors: value-unknown.
@@ -102,12 +115,15 @@ class Debugger {
   const Side& side(int rank) const { return sides_[side_of_[static_cast<std::size_t>(rank)]]; }
   Counterpart counterpart(int rank, ir::ValueId value);
   Result<Twin*> twin();
+  Result<Comparison> compareByRank(const std::string& value);
   NodeName nameOf(int rank, std::size_t place) const;
   NodeName nameOf(int rank, const ir::Node& node) const;
   Result<ir::ValueId> valueNamed(int rank, const std::string& name) const;
   /// Whether the rank has run the node that makes the value.
   bool computed(int rank, ir::ValueId value) const;
 
+  /// What a query for a stage means besides provenance, which knows the last one only.
+  std::set<ir::NodeId> stageNodes(const Side& s, const NodeQuery& query) const;
   /// By side, then by place. Error: debug-no-node, where no rank has such a node.
   Result<std::vector<std::vector<bool>>> placesOnSides(const NodeQuery& query) const;
 
@@ -135,7 +151,9 @@ class Debugger {
   std::vector<Side> sides_;
   std::vector<std::size_t> side_of_;   ///< by rank
   std::vector<std::int64_t> outers_;   ///< see shardOuters
-  std::unique_ptr<Twin> twin_;
+  std::optional<Reference> reference_;  ///< of twin_; empty: the unsharded step
+  std::unique_ptr<Twin> twin_;          ///< made when first needed
+  std::unique_ptr<Twin> rank_twin_;     ///< null: values are held against twin_
   std::vector<Breakpoint> breakpoints_;
   int last_breakpoint_ = 0;
   std::vector<std::vector<std::vector<bool>>> marks_;  ///< by breakpoint, side, place

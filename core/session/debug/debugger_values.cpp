@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values: of each rank, put together, against the unsharded twin and against each other.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/base/strings.h"
@@ -28,17 +29,36 @@ bool Debugger::computed(int rank, ir::ValueId value) const {
 
 Counterpart Debugger::counterpart(int rank, ir::ValueId value) {
   Side& s = sides_[side_of_[static_cast<std::size_t>(rank)]];
-  if (s.counterparts.empty()) s.counterparts = counterpartsOf(*s.graph, *setup_.sides.reference);
+  if (s.counterparts.empty()) s.counterparts = counterpartsOf(*s.graph, reference_ ? *reference_->programs.front() : *setup_.sides.reference, reference_ && reference_->wider);
   return s.counterparts[static_cast<std::size_t>(value)];
 }
 
 Result<Twin*> Debugger::twin() {
   if (!twin_) {
-    Sides sides = setup_.sides;
-    sides.step.cancel = request_.cancel;
-    SP_ASSIGN(twin_, Twin::create(sides));
+    Reference reference = reference_ ? *reference_ : unshardedReference(setup_.sides);
+    reference.step.cancel = request_.cancel;
+    SP_ASSIGN(twin_, Twin::create(std::move(reference)));
   }
   return twin_.get();
+}
+
+Status Debugger::setTwin(const ReferenceChoice& choice) {
+  SP_ASSIGN(Reference reference, makeReference(choice, setup_.sides, origin(), request_));
+  std::unique_ptr<Twin> by_rank;
+  if (reference.by_rank) {
+    reference.step.cancel = request_.cancel;
+    SP_ASSIGN(by_rank, Twin::create(std::move(reference)));
+  }
+  reference_.reset();
+  if (by_rank == nullptr && choice.kind != ReferenceChoice::Kind::kUnsharded) reference_ = std::move(reference);
+  rank_twin_ = std::move(by_rank);
+  twin_.reset();
+  for (Side& s : sides_) s.counterparts.clear();
+  return {};
+}
+
+std::string Debugger::twinWords() const {
+  return rank_twin_ ? rank_twin_->reference().words : reference_ ? reference_->words : unshardedReference(setup_.sides).words;
 }
 
 Result<Debugger::Parts> Debugger::parts(const std::string& value, int rank) {
@@ -120,19 +140,21 @@ Result<exec::TensorBag> Debugger::whole(const std::string& value, bool* again) {
 }
 
 Result<Comparison> Debugger::compare(const std::string& value) {
+  if (rank_twin_) return compareByRank(value);
   SP_ASSIGN(const ir::ValueId v, valueNamed(0, value));
   SP_ASSIGN(const Parts found, parts(value));
   const ir::Value& of = graph(0).value(v);
   Comparison out;
   out.value = of.name;
   out.again = found.again;
+  if (reference_) out.twin = reference_->words;
   const Counterpart c = counterpart(0, v);
   if (c.reference == ir::kNone) {
     out.alone = "the unsharded program has no such value";
     return out;
   }
   SP_ASSIGN(const exec::TensorBag reference, unsharded(value));
-  const ir::Graph& twin_graph = *setup_.sides.reference;
+  const ir::Graph& twin_graph = twin_->graph();
   const ir::NodeId producer = twin_graph.value(c.reference).producer;
   out.reference_node = producer == ir::kNone ? twin_graph.value(c.reference).name : twin_graph.node(producer).name;
   SP_ASSIGN(std::optional<Nearest> nearest, nearestTo(reference, found.of_rank, c.how, outers_));
@@ -150,6 +172,46 @@ Result<Comparison> Debugger::compare(const std::string& value) {
   out.placement = placementWords(nearest->how);
   out.difference = std::move(nearest->difference);
   if (!out.within) out.off = offRanks(out.difference.rank_error, out.allowed * scale, ranks());
+  return out;
+}
+
+Result<Comparison> Debugger::compareByRank(const std::string& value) {
+  SP_ASSIGN(const Parts found, parts(value));
+  Comparison out;
+  out.again = found.again;
+  out.twin = rank_twin_->reference().words;
+  out.by_rank = true;
+  double squares = 0.0, norms = 0.0;
+  for (int r = 0; r < ranks(); ++r) {
+    SP_ASSIGN(const ir::ValueId v, valueNamed(r, value));
+    const ir::Value& of = graph(r).value(v);
+    const ir::Graph& twin_graph = rank_twin_->graph(r);
+    out.value = of.name;
+    // By name: both are the same program up to where the pipelines part, and a recomputed node bears a name of its own.
+    ir::ValueId same = ir::kNone;
+    for (std::size_t i = 0; i < twin_graph.valueCount() && same == ir::kNone; ++i)
+      if (const ir::Value& candidate = twin_graph.value(static_cast<ir::ValueId>(i)); candidate.name == of.name && candidate.dtype == of.dtype && candidate.local == of.local)
+        same = candidate.id;
+    const ir::NodeId producer = same == ir::kNone ? ir::kNone : twin_graph.value(same).producer;
+    const bool runs = same != ir::kNone && (producer == ir::kNone || std::find(twin_graph.order.begin(), twin_graph.order.end(), producer) != twin_graph.order.end());
+    if (!runs) {
+      out.alone = out.twin + " have no such value";
+      return out;
+    }
+    out.reference_node = producer == ir::kNone ? of.name : twin_graph.node(producer).name;
+    SP_ASSIGN(const exec::TensorBag wanted, rank_twin_->value(same, r));
+    SP_ASSIGN(exec::ValueDifference d, exec::compareValue({found.of_rank[static_cast<std::size_t>(r)]}, wanted, {}));
+    squares += d.error * d.error;
+    norms += d.norm * d.norm;
+    if (d.error > 0.0) out.off.push_back(r);
+    if (r == 0 || d.max_abs > out.difference.max_abs) out.difference = std::move(d);
+  }
+  // Equal to the last bit, or not: nothing that a policy or a step does may be excused by rounding.
+  out.difference.error = std::sqrt(squares);
+  out.difference.norm = std::sqrt(norms);
+  out.rel = squares == 0.0 ? 0.0 : norms > 0.0 ? out.difference.error / out.difference.norm : std::numeric_limits<double>::infinity();
+  out.within = squares == 0.0;
+  out.placement = "each rank's part";
   return out;
 }
 

@@ -17,7 +17,8 @@ struct Kind {
   bool needs_pattern;
 };
 constexpr Kind kKinds[] = {{By::kAny, "any", false},        {By::kOp, "op", true},       {By::kModule, "module", true},
-                           {By::kSource, "source", true},   {By::kPhase, "phase", true}, {By::kCollective, "collective", false}};
+                           {By::kSource, "source", true},   {By::kPhase, "phase", true}, {By::kCollective, "collective", false},
+                           {By::kStage, "stage", true}};
 
 /// Words that stand behind a query, so that an optional pattern is not one of them.
 bool isKeyword(const std::string& word) { return word == "if" || word == "do" || word == "rank"; }
@@ -28,6 +29,16 @@ std::string plain(std::string_view name) { return std::string(name.substr(name.s
 
 std::string_view phaseWord(ir::Phase phase) {
   return phase == ir::Phase::kForward ? "forward" : phase == ir::Phase::kBackward ? "backward" : "recompute";
+}
+
+NodeName nameOf(const ir::Node& node, std::int64_t place) {
+  NodeName out;
+  out.name = node.name;
+  out.op = node.op.str();
+  if (node.location) out.module = node.location->module_path, out.source = node.location->source;
+  out.phase = phaseWord(node.phase);
+  out.place = place;
+  return out;
 }
 
 std::string NodeQuery::text() const {
@@ -59,7 +70,7 @@ bool like(std::string_view text, std::string_view pattern) {
 Result<NodeQuery> takeQuery(std::vector<std::string>& words) {
   const auto usage = [](std::string message) {
     Error error = makeError("usage", std::move(message), Outcome::kUsage);
-    error.legal = "%name, op GLOB, module GLOB, source FILE:LINE, phase forward|backward|recompute, collective [KIND], any";
+    error.legal = "%name, op GLOB, module GLOB, source FILE:LINE, phase forward|backward|recompute, collective [KIND], stage NAME, any";
     return error;
   };
   if (words.empty() || isKeyword(words.front())) return usage("which node is meant?");
@@ -96,16 +107,17 @@ bool matches(const ir::Graph& graph, const ir::Node& node, const NodeQuery& quer
       return like(source, pattern) || like(source, pattern + ":*") || like(source, "*/" + pattern);
     }
     case By::kPhase: return phaseWord(node.phase) == pattern;
+    case By::kStage: return like(node.provenance.pass.empty() ? "import" : node.provenance.pass.str(), pattern);
     case By::kCollective: return ir::isCollective(node.op) && (pattern.empty() || like(ir::baseName(node.op), pattern) || like(ir::baseName(node.op), pattern + "_start"));
   }
   return false;
 }
 
-Result<std::vector<bool>> placesOf(const ir::Graph& graph, const NodeQuery& query) {
+Result<std::vector<bool>> placesOf(const ir::Graph& graph, const NodeQuery& query, const std::set<ir::NodeId>& also) {
   std::vector<bool> out(graph.order.size(), false);
   bool any = false;
   for (std::size_t i = 0; i < graph.order.size(); ++i)
-    if (matches(graph, graph.node(graph.order[i]), query)) out[i] = any = true;
+    if (also.contains(graph.order[i]) || matches(graph, graph.node(graph.order[i]), query)) out[i] = any = true;
   if (any) return out;
   Error error = makeError("debug-no-node", "the program has no node that is " + query.text(), Outcome::kUsage);
   std::vector<std::string> names;
@@ -115,6 +127,7 @@ Result<std::vector<bool>> placesOf(const ir::Graph& graph, const NodeQuery& quer
     else if (query.by == By::kOp || query.by == By::kCollective) names.push_back(std::string(ir::baseName(node.op)));
     else if (query.by == By::kModule && node.location) names.push_back(node.location->module_path);
     else if (query.by == By::kSource && node.location) names.push_back(node.location->source);
+    else if (query.by == By::kStage) names.push_back(node.provenance.pass.str());
   }
   if (const std::string near = nearest(query.pattern, names); !near.empty()) error.legal = (query.by == By::kName ? "%" : "") + near;
   return error;
