@@ -63,7 +63,7 @@ std::string planHashOf(const ir::Graph* batch, const ir::Graph& planned, const S
 /// Of the settings that the passes up to sync-gradients read.
 std::string sharedKey(const Settings& s) {
   Hasher h;
-  for (std::int64_t n : {std::int64_t{s.sp}, std::int64_t{s.dp}, s.seq, s.batch, std::int64_t{s.read_masks}, std::int64_t{s.tile_loss}, s.tile_bytes}) h.number(n);
+  for (std::int64_t n : {std::int64_t{s.sp}, std::int64_t{s.dp}, s.seq, s.batch, std::int64_t{s.read_masks}, std::int64_t{s.tile_loss}, s.tile_bytes, std::int64_t{s.wide_gradients}}) h.number(n);
   for (const auto& [name, dim] : s.sequence_marks) h.text(name), h.number(dim);
   h.text(s.device);
   h.number(s.wide_gradients);
@@ -160,7 +160,7 @@ Compiled compileShared(std::shared_ptr<const ir::Graph> imported, const Settings
     if (!fresh) continue;
     context.rank = rank;
     MemoryReport memory;
-    context.memory = &memory;
+    context.memory = options.verify ? &memory : nullptr;  // without it choose-saved looks at nothing that its policy does not need
     PipelineResult program = runProgram(shared, plan, context, options);
     const std::shared_ptr<const ir::Graph> graph = program.graph;
     const bool reported = it->second == 0;  // the stages that are shown are those of the first class

@@ -37,6 +37,7 @@ std::unique_ptr<Command> makeVerify();
 std::unique_ptr<Command> makeRun();
 std::unique_ptr<Command> makeCheck();
 std::unique_ptr<Command> makePlan();
+std::unique_ptr<Command> makeCalibrate();
 std::unique_ptr<Command> makeTrace();
 std::unique_ptr<Command> makeDiff();
 std::unique_ptr<Command> makeDebug();

@@ -11,6 +11,7 @@ std::vector<std::unique_ptr<Command>> allCommands() {
   out.push_back(makeRun());
   out.push_back(makeCheck());
   out.push_back(makePlan());
+  out.push_back(makeCalibrate());
   out.push_back(makeTrace());
   out.push_back(makeDiff());
   out.push_back(makeDebug());

@@ -3,6 +3,7 @@
 #include "core/session/plan/plan.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "app/commands/command.h"
 #include "app/commands/plan_report.h"
@@ -52,14 +53,21 @@ class Plan : public Command {
     command.add_option("--zero", space_.zero, "a list of 0, 1, 2, 3; 2 and 3 are modelled (default: 0,1)")->delimiter(',')->check(CLI::Range(0, 3))->type_name("Z");
     command.add_option("--save", space_.save, "what is kept, a list of all, sac, min-cut, budget=F (default: all,min-cut,sac)")->delimiter(',')->type_name("POLICY");
     command.add_option("--batch", space_.batch, "rows of all replicas together, a list (default: the file's, or one per replica)")->delimiter(',')->type_name("B");
+    command.add_flag("--rivals", rivals_, "instead of all combinations: how others train this graph on these devices, and how we do (docs/planning.md)");
+    command.add_flag("--offload", offload_, "with checkpoints between layers on the host, too; modelled");
+    command.add_flag("--grid", grid_, "every row at doubling lengths, too, from the first one to the first that does not fit");
     CLI::Option* tiled = command.add_flag("--tile-loss", tiled_, "only with the loss a block of tokens at a time (default: both)");
     command.add_flag("--whole-loss", whole_, "only with the loss as a whole")->excludes(tiled);
     command.add_option("--optimizer", settings_.optimizer, "what updates the weights; adamw keeps two moments of each")->check(CLI::IsMember({"adamw", "sgd"}))->capture_default_str()->type_name("adamw|sgd");
     command.add_option("--accumulate", settings_.accumulate, "batches per step of the optimizer")->check(CLI::Range(1, 1 << 20))->capture_default_str()->type_name("K");
+    command.add_option("--master-weights", master_weights_, "on: 16-bit parameters are trained on float32 copies, with float32 optimizer states")
+        ->check(CLI::IsMember({"on", "off"}))->capture_default_str()->type_name("on|off");
+    command.add_option("--grad-dtype", grad_dtype_, "in what gradients of 16-bit parameters are summed over the ranks; param: in their own type")
+        ->check(CLI::IsMember({"float32", "param"}))->capture_default_str()->type_name("float32|param");
     command.add_option("--threads", threads_, "threads that plan (default: cores)")->check(CLI::Range(1, 4096))->type_name("N");
     command.option_defaults()->group("Output");
     command.add_option("--row", row_, "explain this row: its run command, memory by class, levers")->check(CLI::Range(1, 1 << 20))->type_name("N");
-    command.add_option("--markdown", markdown_, "write the answer as Markdown")->type_name("OUT");
+    command.add_option("--markdown", markdown_, "write the answer as Markdown; -: to standard output, in place of the text")->type_name("OUT");
   }
 
   bool mayBeAbandoned() const override { return true; }
@@ -73,6 +81,9 @@ class Plan : public Command {
     what.space = space_;
     if (tiled_) what.space.tile_loss = {true};
     if (whole_) what.space.tile_loss = {false};
+    if (offload_) what.space.offload = {false, true};
+    what.rivals = rivals_;
+    what.grid = grid_;
     what.want = want_ == "fits" ? session::PlanWant::kFits : want_ == "table" ? session::PlanWant::kTable : session::PlanWant::kMaxSeq;
     what.step = step_;
     what.most = most_;
@@ -80,9 +91,12 @@ class Plan : public Command {
     what.settings = settings_;
     what.settings.device = what.profile.device;
     what.settings.threads = 0;
+    what.settings.master_weights = master_weights_ == "on";
+    what.settings.wide_gradients = grad_dtype_ == "float32";
     SP_ASSIGN(what.settings.sequence_marks, model_.marks());
     SP_ASSIGN(const session::PlanOutcome outcome, session::plan(what, request));
     report.stopClock();
+    if (!outcome.has_sequence && what.want == session::PlanWant::kMaxSeq) what.want = session::PlanWant::kTable;
     const std::size_t legal = legalRows(outcome);
     if (row_ > 0 && static_cast<std::size_t>(row_) > legal) {
       Error e = makeError("usage", strf("--row %d: there are %zu legal rows", row_, legal), Outcome::kUsage);
@@ -92,8 +106,13 @@ class Plan : public Command {
     const std::size_t row = row_ > 0 ? static_cast<std::size_t>(row_ - 1) : startOfLevers(outcome, what.want);
     addPlanJson(report.json, what, outcome, row);
     const Page page = planPage(what, outcome, row, row_ > 0);
-    report.page.append(page);
-    if (!markdown_.empty()) SP_TRY(writeOutput(markdown_, page.markdown("spscope plan " + model_.path)));
+    if (markdown_ == "-") {
+      std::fputs(page.markdown("spscope plan " + model_.path).c_str(), report.jsonToStdout() ? stderr : stdout);
+      report.appendix.append(page);
+    } else {
+      report.page.append(page);
+    }
+    if (!markdown_.empty() && markdown_ != "-") SP_TRY(writeOutput(markdown_, page.markdown("spscope plan " + model_.path)));
     const bool any = std::any_of(outcome.rows.begin(), outcome.rows.end(), [](const session::PlanRow& r) { return !r.illegal && r.verdict == session::Verdict::kFits; });
     return what.want == session::PlanWant::kTable || any ? 0 : 1;
   }
@@ -112,10 +131,10 @@ class Plan : public Command {
   ModelFlags model_;
   session::ConfigurationSpace space_;
   passes::Settings settings_;
-  std::string on_, want_ = "max-seq", headroom_ = "3%", markdown_;
+  std::string on_, want_ = "max-seq", headroom_ = "3%", markdown_, master_weights_ = "on", grad_dtype_ = "float32";
   std::int64_t step_ = 0, most_ = std::int64_t{1} << 24;
   int row_ = 0, threads_ = 0;
-  bool tiled_ = false, whole_ = false;
+  bool tiled_ = false, whole_ = false, rivals_ = false, offload_ = false, grid_ = false;
 };
 
 }  // namespace

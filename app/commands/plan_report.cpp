@@ -28,13 +28,28 @@ std::string runCommand(const PlanRequest& what, const PlanRow& row) {
   if (!what.open.graph_name.empty()) out += " --graph " + shellWord(what.open.graph_name);
   if (what.open.dtype) out += " --dtype " + std::string(ir::longName(*what.open.dtype));
   for (const auto& [name, dim] : what.open.sequence_marks) out += " --sequence " + shellWord(name + ":" + std::to_string(dim));
+  if (!what.settings.master_weights) out += " --master-weights off";
+  if (!what.settings.wide_gradients) out += " --grad-dtype param";
   if (what.settings.accumulate > 1) out += strf(" --accumulate %d", what.settings.accumulate);
   return out;
 }
 
 Json configurationJson(const session::Configuration& c) {
-  return {{"sp", c.sp}, {"dp", c.dp}, {"zero", c.zero}, {"save", c.save}, {"tile_loss", c.tile_loss}, {"batch", c.batch}};
+  Json out = {{"sp", c.sp}, {"dp", c.dp}, {"zero", c.zero}, {"save", c.save}, {"tile_loss", c.tile_loss}, {"batch", c.batch}, {"offload", c.offload}, {"ring", c.ring}};
+  if (!c.rival.empty()) out["rival"] = c.rival;
+  return out;
 }
+
+double seconds(double ns) { return ns * 1e-9; }
+
+/// "1.2 s (0.8 to 2.1)": never without its interval.
+std::string timeText(const session::StepTime& t) {
+  const double unit = t.high < 1e6 ? 1e3 : t.high < 1e9 ? 1e6 : 1e9;
+  return strf("%.3g %s (%.3g to %.3g)", t.middle / unit, unit == 1e9 ? "s" : unit == 1e6 ? "ms" : "us", t.low / unit, t.high / unit);
+}
+
+/// What a node's memory holds where its ranks share it, what a rank's device holds otherwise.
+double together(const PlanRequest& what, const PlanRow& row) { return what.profile.shared ? std::min(row.configuration.ranks(), what.space.gpus) : 1; }
 
 Json rowJson(const PlanRequest& what, const PlanRow& row) {
   Json out = {{"config", configurationJson(row.configuration)}};
@@ -60,7 +75,18 @@ Json rowJson(const PlanRequest& what, const PlanRow& row) {
   out["peak_source"] = row.footprint.peak_source;
   out["comm_bytes"] = row.footprint.comm_bytes;
   out["gathers"] = row.footprint.gathers;
-  out["seconds_estimate"] = Json();
+  const session::StepTime& time = row.footprint.time;
+  out["seconds_estimate"] = seconds(time.middle);
+  out["seconds_interval"] = {seconds(time.low), seconds(time.high)};
+  out["seconds_parts"] = {{"compute", seconds(time.compute)}, {"communication", seconds(time.communication)}, {"exposed", seconds(time.exposed)}};
+  out["host_bytes"] = row.footprint.host_bytes;
+  out["ranks_sharing"] = static_cast<int>(together(what, row));
+  if (what.grid) {
+    out["grid"] = Json::array();
+    for (const session::PlanPoint& p : row.grid)
+      out["grid"].push_back({{"seq", p.seq}, {"peak_bytes", p.peak_high}, {"verdict", session::verdictName(p.verdict)}, {"seconds_estimate", seconds(p.time.middle)},
+                             {"seconds_interval", {seconds(p.time.low), seconds(p.time.high)}}});
+  }
   out["work_ns_per_token"] = row.work_per_token;
   out["modelled"] = row.footprint.modelled;
   return out;
@@ -68,26 +94,42 @@ Json rowJson(const PlanRequest& what, const PlanRow& row) {
 
 std::string verdictText(const PlanRow& row) { return row.verdict == session::Verdict::kDoesNotFit ? "does not fit" : std::string(session::verdictName(row.verdict)); }
 
+std::vector<std::string> configurationCells(const PlanOutcome& outcome, std::size_t i, bool named) {
+  const PlanRow& row = outcome.rows[i];
+  const session::Configuration& c = row.configuration;
+  std::vector<std::string> cells{std::to_string(i + 1)};
+  if (named) cells.push_back(c.rival);
+  for (std::string cell : {std::to_string(c.sp), std::to_string(c.dp), std::to_string(c.zero) + (c.zero > 1 ? " modelled" : ""), c.save + (c.ring ? ", ring modelled" : ""),
+                           std::string(c.tile_loss ? "tiled" : "whole") + (c.offload ? ", offload modelled" : ""), std::to_string(c.batch)})
+    cells.push_back(std::move(cell));
+  return cells;
+}
+
+std::vector<std::string> configurationHeads(bool named) {
+  return named ? std::vector<std::string>{"row", "way", "sp", "dp", "zero", "save", "loss", "batch"} : std::vector<std::string>{"row", "sp", "dp", "zero", "save", "loss", "batch"};
+}
+
 void addRows(Page& page, const PlanRequest& what, const PlanOutcome& outcome) {
   const bool longest = what.want == PlanWant::kMaxSeq;
   double least = 0;
   for (const PlanRow& row : outcome.rows)
     if (!row.illegal && (least == 0 || row.work_per_token < least)) least = row.work_per_token;
-  std::vector<std::vector<std::string>> rows;
-  rows.push_back(longest ? std::vector<std::string>{"row", "sp", "dp", "zero", "save", "loss", "batch", "longest", "perhaps", "peak there", "needs in all", "work", ""}
-                         : std::vector<std::string>{"row", "sp", "dp", "zero", "save", "loss", "batch", "peak", "needs in all", "work", "verdict", ""});
+  std::vector<std::vector<std::string>> rows{configurationHeads(what.rivals)};
+  for (const char* head : longest ? std::vector<const char*>{"longest", "perhaps", "peak there", "needs in all", "a step there", "work", ""}
+                                  : std::vector<const char*>{"peak", "needs in all", "a step", "work", "verdict", ""})
+    rows.front().emplace_back(head);
   const std::size_t legal = legalRows(outcome);
   for (std::size_t i = 0; i < std::min(legal, kShown); ++i) {
     const PlanRow& row = outcome.rows[i];
-    const session::Configuration& c = row.configuration;
-    std::vector<std::string> cells{std::to_string(i + 1), std::to_string(c.sp), std::to_string(c.dp), std::to_string(c.zero) + (row.footprint.modelled.empty() ? "" : " modelled"), c.save,
-                                   c.tile_loss ? "tiled" : "whole", std::to_string(c.batch)};
+    std::vector<std::string> cells = configurationCells(outcome, i, what.rivals);
     if (longest) {
       cells.push_back(row.max_seq > 0 ? tokens(row.max_seq) : "-");
       cells.push_back(row.possible_seq > row.max_seq ? tokens(row.possible_seq) : "-");
     }
+    const double ranks = together(what, row);
     cells.push_back(gib(static_cast<double>(row.footprint.peak_high)));
-    cells.push_back(gib(row.need_low) + " to " + gib(row.need_high));
+    cells.push_back(gib(row.need_low * ranks) + " to " + gib(row.need_high * ranks));
+    cells.push_back(timeText(row.footprint.time));
     cells.push_back(least > 0 ? strf("%.2f", row.work_per_token / least) : "-");
     if (!longest) cells.push_back(verdictText(row));
     const bool best = std::find(outcome.pareto.begin(), outcome.pareto.end(), i) != outcome.pareto.end();
@@ -96,9 +138,34 @@ void addRows(Page& page, const PlanRequest& what, const PlanOutcome& outcome) {
   }
   page.table(std::move(rows));
   if (legal > kShown) page.line(strf("and %zu more rows; all of them with --json", legal - kShown));
-  page.line(strf("* no other row is %s for less work; work: of a token, compute and communication one after the other at the profile's rates, the least is 1: it orders rows, it is no time",
-                 longest ? "longer" : "smaller"));
+  page.line(strf("* no other row is %s for less work", longest ? "longer" : "smaller"));
+  page.line("a step: estimated from the profile's rates (kernels, links, what overlaps), the interval is theirs: it orders rows, it is no promise. work: device time of a token, the least is 1");
+  if (what.profile.shared) page.line("needs in all: of all ranks of a node together, which share the capacity; the peak is one rank's");
   if (longest) page.line("perhaps: at the good end of every interval, from the fit; where longest is -, the peak is that of the first length tried");
+}
+
+void addGrid(Page& page, const PlanRequest& what, const PlanOutcome& outcome) {
+  if (!what.grid) return;
+  page.heading("Peak and step by length");
+  std::vector<std::int64_t> lengths;
+  for (const PlanRow& row : outcome.rows)
+    for (const session::PlanPoint& p : row.grid)
+      if (std::find(lengths.begin(), lengths.end(), p.seq) == lengths.end()) lengths.push_back(p.seq);
+  std::sort(lengths.begin(), lengths.end());
+  std::vector<std::vector<std::string>> rows{configurationHeads(what.rivals)};
+  for (const std::int64_t seq : lengths) rows.front().push_back(tokens(seq));
+  for (std::size_t i = 0; i < std::min(legalRows(outcome), kShown); ++i) {
+    std::vector<std::string> cells = configurationCells(outcome, i, what.rivals);
+    for (const std::int64_t seq : lengths) {
+      const auto& grid = outcome.rows[i].grid;
+      const auto p = std::find_if(grid.begin(), grid.end(), [&](const session::PlanPoint& point) { return point.seq == seq; });
+      const char* mark = p == grid.end() || p->verdict == session::Verdict::kFits ? "" : p->verdict == session::Verdict::kUncertain ? " ?" : " !";
+      cells.push_back(p == grid.end() ? "" : gib(static_cast<double>(p->peak_high)) + mark + ", " + formatNs(static_cast<std::int64_t>(p->time.middle)));
+    }
+    rows.push_back(std::move(cells));
+  }
+  page.table(std::move(rows));
+  page.line("!: does not fit, nothing longer was looked at; ?: uncertain");
 }
 
 void addIllegal(Page& page, const PlanOutcome& outcome) {
@@ -120,12 +187,13 @@ void addLevers(Page& page, const PlanRequest& what, const PlanOutcome& outcome, 
   if (levers.empty()) return;
   page.heading(strf("From row %zu: the cheapest next levers", from + 1));
   const bool longest = what.want == PlanWant::kMaxSeq;
-  std::vector<std::vector<std::string>> rows{{"change", "to row", "frees per rank", "work"}};
+  std::vector<std::vector<std::string>> rows{{"change", "to row", "frees per rank", "work", "a step"}};
   if (longest) rows.front().insert(rows.front().begin() + 3, "more tokens");
   for (std::size_t i = 0; i < std::min(kLevers, levers.size()); ++i) {
     const session::PlanLever& lever = levers[i];
     const std::string freed = (lever.bytes_freed < 0 ? "-" : "") + formatBytes(std::abs(lever.bytes_freed)) + (lever.fitted ? " (fitted)" : "");
-    std::vector<std::string> cells{lever.change, std::to_string(lever.row + 1), freed, strf("x %.2f", lever.work_ratio)};
+    std::vector<std::string> cells{lever.change, std::to_string(lever.row + 1), freed, strf("x %.2f", lever.work_ratio),
+                                   (lever.seconds_more < 0 ? "-" : "+") + formatNs(static_cast<std::int64_t>(1e9 * std::abs(lever.seconds_more)))};
     if (longest) cells.insert(cells.begin() + 3, tokens(lever.more_tokens));
     rows.push_back(std::move(cells));
   }
@@ -139,11 +207,19 @@ void addRow(Page& page, const PlanRequest& what, const PlanOutcome& outcome, std
   for (std::size_t c = 0; c < passes::kMemoryClasses; ++c) rows.push_back({std::string(passes::memoryClassName(static_cast<passes::MemoryClass>(c))), formatBytes(row.footprint.classes[c])});
   page.table(std::move(rows));
   page.line("peak at %" + plainNode(row.footprint.peak_node) + (row.footprint.peak_source.empty() ? "" : " (" + row.footprint.peak_source + ")"));
+  const session::StepTime& time = row.footprint.time;
+  page.line("a step: " + timeText(time) + strf(", estimated: %s of compute, %s of communication, of which %s are waited for", formatNs(static_cast<std::int64_t>(time.compute)).c_str(),
+                                               formatNs(static_cast<std::int64_t>(time.communication)).c_str(), formatNs(static_cast<std::int64_t>(time.exposed)).c_str()));
+  if (row.footprint.host_bytes > 0)
+    page.line(strf("on the host: %s of pinned memory per rank, %s per node", formatBytes(row.footprint.host_bytes).c_str(),
+                   formatBytes(row.footprint.host_bytes * std::min(row.configuration.ranks(), what.space.gpus)).c_str()));
   for (const std::string& what_is : row.footprint.modelled) page.line("modelled, not compiled: " + what_is);
   if (row.footprint.gathers > 0) page.line(strf("%lld values are made whole on every rank: see spscope compile", static_cast<long long>(row.footprint.gathers)));
   if (row.limit) page.line("longer is not possible: " + row.limit->message);
   page.line(runCommand(what, row));
   if (row.configuration.zero > 1) page.line(strf("(zero %d cannot be run yet: the command has zero 1)", row.configuration.zero));
+  if (row.configuration.offload) page.line("(offload cannot be run yet: the command is without it)");
+  if (row.configuration.ring) page.line("(ring attention cannot be run yet: the command has exchanges)");
 }
 
 }  // namespace
@@ -171,7 +247,7 @@ void addPlanJson(Json& json, const PlanRequest& what, const PlanOutcome& outcome
   json["levers"] = Json::array();
   for (const session::PlanLever& lever : session::leversOf(outcome, row, what.want))
     json["levers"].push_back({{"from", row}, {"row", lever.row}, {"change", lever.change}, {"bytes_freed", lever.bytes_freed}, {"fitted", lever.fitted},
-                              {"more_tokens", what.want == PlanWant::kMaxSeq ? Json(lever.more_tokens) : Json()}, {"work_ratio", lever.work_ratio}});
+                              {"more_tokens", what.want == PlanWant::kMaxSeq ? Json(lever.more_tokens) : Json()}, {"work_ratio", lever.work_ratio}, {"seconds_more", lever.seconds_more}});
   json["run_command"] = runCommand(what, outcome.rows[row]);
   json["configurations"] = outcome.rows.size();
   json["compiles"] = outcome.compiles;
@@ -186,6 +262,7 @@ Page planPage(const PlanRequest& what, const PlanOutcome& outcome, std::size_t r
   page.line(strf("%zu configurations, %lld compiles, %s; nothing was run, and the profile's figures were not measured here", outcome.rows.size(), static_cast<long long>(outcome.compiles),
                  formatNs(outcome.ns).c_str()));
   addRows(page, what, outcome);
+  addGrid(page, what, outcome);
   if (explain) addRow(page, what, outcome, row);
   addLevers(page, what, outcome, row);
   addIllegal(page, outcome);

@@ -146,7 +146,9 @@ Result<TensorMeta> readTensorMeta(const Json& json, SymbolTable& symbols, const 
   }
   if (!has_sizes || meta.dtype == ir::DType::kUnknown)
     return makeError("program-corrupt", what + (has_sizes ? " has an element type that we do not know" : " has no sizes"));
-  if (!isPossible(meta.sizes)) return makeError("program-corrupt", what + " is impossibly large");
+  if (!isPossible(meta.sizes))
+    return symbols.bindings() == symbols.hints() ? makeError("program-corrupt", what + " is impossibly large")
+                              : makeError("length-too-large", what + " would have more elements than any machine can hold", Outcome::kUsage);
   return meta;
 }
 

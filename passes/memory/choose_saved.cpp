@@ -13,13 +13,13 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// The choice of a policy, with the curve of what else there is and the reason for every value.
-Result<SavingChoice> choose(const StepModel& model, const std::vector<bool>& long_values, const SavePolicy& policy, const CancelToken& cancel) {
+/// The choice of a policy; `reported`: with the curve of what else there is and the reason for every value.
+Result<SavingChoice> choose(const StepModel& model, const std::vector<bool>& long_values, const SavePolicy& policy, bool reported, const CancelToken& cancel) {
   using Kind = SavePolicy::Kind;
   SavingChoice choice;
   if (policy.kind == Kind::kBudget) {
     SP_ASSIGN(choice, searchBudget(model, long_values, policy.budget, cancel));
-  } else {
+  } else if (policy.kind == Kind::kSac || reported) {
     SP_ASSIGN(choice, searchSaving(model, long_values, cancel));
   }
   MemoryReport& report = choice.report;
@@ -41,7 +41,7 @@ Result<SavingChoice> choose(const StepModel& model, const std::vector<bool>& lon
     kept = SavingReason::kLightest;
     remade = SavingReason::kFusible;
   }
-  report.values = explainSaving(model, choice.decisions, choice.rules, kept, remade);
+  if (reported) report.values = explainSaving(model, choice.decisions, choice.rules, kept, remade);
   return choice;
 }
 
@@ -114,7 +114,7 @@ Pass chooseSaved() {
     const bool searches = policy.kind == SavePolicy::Kind::kSac || policy.kind == SavePolicy::Kind::kBudget;
     if (searches && std::find(long_values.begin(), long_values.end(), true) == long_values.end())
       context.diagnostics->warn("nothing-long", "no value carries the sequence: nothing is recomputed");
-    SP_ASSIGN(SavingChoice choice, choose(model, long_values, policy, context.cancel));
+    SP_ASSIGN(SavingChoice choice, choose(model, long_values, policy, context.memory != nullptr, context.cancel));
     choice.report.policy = context.settings.save;
     const SavingPoint& point = choice.report.choice();
     context.count("saved-bytes", point.saved_bytes);

@@ -46,7 +46,10 @@ TEST_F(PlanCommand, TheFieldsOfEveryRow) {
   for (const Json& row : out["rows"]) {
     if (row["verdict"] == "illegal") continue;
     for (const char* field : {"config", "max_seq", "peak_bytes", "interval", "classes", "modelled", "possible_seq"}) EXPECT_TRUE(row.contains(field)) << field;
-    EXPECT_TRUE(row["seconds_estimate"].is_null()) << "there is none yet";
+    const double seconds = row["seconds_estimate"];
+    EXPECT_GT(seconds, 0);
+    EXPECT_LE(row["seconds_interval"][0].get<double>(), seconds);
+    EXPECT_GE(row["seconds_interval"][1].get<double>(), seconds);
     EXPECT_LE(row["max_seq"].get<std::int64_t>(), last);
     last = row["max_seq"];
     std::int64_t classes = 0;

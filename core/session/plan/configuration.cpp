@@ -8,7 +8,16 @@
 namespace spscope::session {
 
 std::string Configuration::text() const {
-  return strf("sp %d, dp %d, zero %d, %s, %sbatch %lld", sp, dp, zero, save.c_str(), tile_loss ? "tiled loss, " : "", static_cast<long long>(batch));
+  return strf("%ssp %d, dp %d, zero %d, %s, %s%sbatch %lld", rival.empty() ? "" : (rival + ": ").c_str(), sp, dp, zero, save.c_str(), tile_loss ? "tiled loss, " : "", offload ? "offload, " : "",
+              static_cast<long long>(batch));
+}
+
+Configuration Configuration::compiledPart() const {
+  Configuration out = *this;
+  out.zero = std::min(zero, 1);
+  out.offload = out.ring = false;
+  out.rival.clear();
+  return out;
 }
 
 bool Configuration::sameHead(const Configuration& other) const {
@@ -28,6 +37,7 @@ std::vector<Configuration> configurations(const ConfigurationSpace& space, std::
   const std::vector<int> zeros = space.zero.empty() ? std::vector<int>{0, 1} : space.zero;
   const std::vector<std::string> saves = space.save.empty() ? std::vector<std::string>{"all", "min-cut", "sac"} : space.save;
   const std::vector<bool> tiles = space.tile_loss.empty() ? std::vector<bool>{false, true} : space.tile_loss;
+  const std::vector<bool> offloads = space.offload.empty() ? std::vector<bool>{false} : space.offload;
   std::vector<Configuration> out;
   for (const auto& [sp, dp] : meshes) {
     std::vector<std::int64_t> batches = space.batch;
@@ -35,11 +45,40 @@ std::vector<Configuration> configurations(const ConfigurationSpace& space, std::
     for (const std::int64_t batch : batches)
       for (const bool tile : tiles)
         for (const std::string& save : saves)
-          for (const int zero : zeros) {
-            Configuration c{.sp = sp, .dp = dp, .zero = zero, .save = save, .tile_loss = tile, .batch = batch};
-            if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
-          }
+          for (const int zero : zeros)
+            for (const bool offload : offloads) {
+              Configuration c{.sp = sp, .dp = dp, .zero = zero, .save = save, .tile_loss = tile, .batch = batch, .offload = offload};
+              if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
+            }
   }
+  return out;
+}
+
+std::vector<Configuration> rivals(const ConfigurationSpace& space, bool host) {
+  const int ranks = space.ranks();
+  const std::vector<int> zeros = space.zero.empty() ? std::vector<int>{1} : space.zero;
+  const std::vector<bool> tiles = space.tile_loss.empty() ? std::vector<bool>{false, true} : space.tile_loss;
+  const std::vector<bool> offloads = !space.offload.empty() ? space.offload : host ? std::vector<bool>{false, true} : std::vector<bool>{false};
+  std::vector<Configuration> ways{{.sp = 1, .dp = 1, .zero = 0, .save = "all", .rival = "unsharded"}};
+  if (ranks > 1) {
+    ways.push_back({.sp = 1, .dp = ranks, .zero = 3, .save = "min-cut", .rival = "zero-3"});
+    for (const int zero : zeros) {
+      ways.push_back({.sp = ranks, .dp = 1, .zero = zero, .save = "min-cut", .rival = "ulysses"});
+      ways.push_back({.sp = ranks, .dp = 1, .zero = zero, .save = "min-cut", .ring = true, .rival = "ring"});
+      ways.push_back({.sp = ranks, .dp = 1, .zero = zero, .save = "sac", .rival = "autosp"});
+    }
+  }
+  std::vector<Configuration> out;
+  for (const Configuration& way : ways)
+    for (const bool tile : tiles)
+      for (const bool offload : offloads)
+        for (const std::int64_t batch : space.batch.empty() ? std::vector<std::int64_t>{way.dp} : space.batch) {
+          Configuration c = way;
+          c.tile_loss = tile;
+          c.offload = offload;
+          c.batch = batch;
+          if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
+        }
   return out;
 }
 
@@ -53,6 +92,7 @@ std::optional<Error> reasonAgainst(const Configuration& c, const ConfigurationSp
   if (c.ranks() > space.ranks())
     return against(strf("sp %d x dp %d takes %d ranks, there are %d", c.sp, c.dp, c.ranks(), space.ranks()), strf("sp x dp up to %d", space.ranks()));
   if (c.zero > 0 && c.ranks() == 1) return against(strf("zero %d on one rank: there is nobody to share with", c.zero), "--zero 0");
+  if (c.ring && c.sp == 1) return against("ring attention on one sequence rank: nothing goes round", "--sp 2 or more");
   if (c.batch < 1 || c.batch % c.dp != 0)
     return against(strf("%d replicas do not divide a batch of %lld", c.dp, static_cast<long long>(c.batch)), strf("a batch that is a multiple of %d", c.dp));
   return std::nullopt;

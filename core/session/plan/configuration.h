@@ -17,12 +17,17 @@ struct Configuration {
   std::string save = "sac";
   bool tile_loss = false;
   std::int64_t batch = 1;   ///< of all replicas together
+  bool offload = false;     ///< checkpoints lie on the host between forward and backward; modelled (offload.h)
+  bool ring = false;        ///< attention by keys and values that go round, instead of exchanges; modelled (ring.h)
+  std::string rival;        ///< whose way of training this is (rivals()); "": nobody's in particular
 
   int ranks() const { return sp * dp; }
-  /// "sp 8, dp 1, zero 1, sac, tiled loss, batch 1".
+  /// "sp 8, dp 1, zero 1, sac, tiled loss, batch 1"; "ring: sp 8, ...".
   std::string text() const;
   /// Whether the program is the same up to its memory policy: what shared stages and a group of the planner depend on.
   bool sameHead(const Configuration& other) const;
+  /// What of it the pipeline can compile: without what is modelled.
+  Configuration compiledPart() const;
   friend bool operator==(const Configuration&, const Configuration&) = default;
 };
 
@@ -36,11 +41,18 @@ struct ConfigurationSpace {
   std::vector<std::string> save;///< empty: all, min-cut, sac
   std::vector<bool> tile_loss;  ///< empty: without and with
   std::vector<std::int64_t> batch;  ///< empty: the file's where the replicas divide it, else one row per replica
+  std::vector<bool> offload;        ///< empty: without; rivals: without and with where the profile has a link to the host
   int ranks() const { return gpus * nodes; }
 };
 
 /// Every combination once, those with the same head next to each other. `file_batch` is the model's own.
 std::vector<Configuration> configurations(const ConfigurationSpace& space, std::int64_t file_batch);
+
+/// The ways in which others train the same graph on all ranks of the space, and ours, a row of the batch per replica unless the
+/// space says otherwise: unsharded (one rank, everything kept), zero-3 (replicas only, PyTorch's min-cut), ulysses (sequence ranks,
+/// min-cut), ring (the same with ring attention), autosp (sequence ranks, sac). Each with the space's losses and offloads; the last
+/// three with its zeros (empty: 1). `host`: offload is to be had.
+std::vector<Configuration> rivals(const ConfigurationSpace& space, bool host);
 
 /// Why it cannot be run on these devices whatever the model (code plan-illegal); empty where nothing is against it.
 std::optional<Error> reasonAgainst(const Configuration& configuration, const ConfigurationSpace& space);

@@ -2,6 +2,7 @@
 #include "core/session/plan/device_profile.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <sstream>
@@ -14,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Unit : std::uint8_t { kBytes, kBytesPerNs, kFlopsPerNs };
+enum class Unit : std::uint8_t { kBytes, kBytesPerNs, kFlopsPerNs, kNs };
 
 struct Known {
   const char* table;
@@ -29,9 +30,14 @@ constexpr Known kKnown[] = {
     {"communication", "per_group", Unit::kBytes, &DeviceProfile::per_group, true},
     {"communication", "all_to_all", Unit::kBytes, &DeviceProfile::all_to_all, false},
     {"compute", "matmul", Unit::kFlopsPerNs, &DeviceProfile::matmul, true},
+    {"compute", "matmul_float32", Unit::kFlopsPerNs, &DeviceProfile::matmul_float32, false},
     {"compute", "memory", Unit::kBytesPerNs, &DeviceProfile::memory, true},
+    {"compute", "launch", Unit::kNs, &DeviceProfile::launch, false},
     {"links", "node", Unit::kBytesPerNs, &DeviceProfile::node_link, true},
     {"links", "network", Unit::kBytesPerNs, &DeviceProfile::network_link, false},
+    {"links", "host", Unit::kBytesPerNs, &DeviceProfile::host_link, false},
+    {"links", "node_latency", Unit::kNs, &DeviceProfile::node_latency, false},
+    {"links", "network_latency", Unit::kNs, &DeviceProfile::network_latency, false},
 };
 
 Error unknownKey(const std::string& where, std::string_view key, std::vector<std::string> known, const std::string& path, const toml::source_region& place) {
@@ -46,7 +52,8 @@ Result<double> parseQuantity(const toml::node& node, Unit unit, const std::strin
   static const std::vector<std::pair<std::string, double>> kBytes{{"B", 1}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"MB", 1e6}, {"GB", 1e9}};
   static const std::vector<std::pair<std::string, double>> kRates{{"MB/s", 1e-3}, {"GB/s", 1}, {"TB/s", 1e3}};
   static const std::vector<std::pair<std::string, double>> kFlops{{"GFLOP/s", 1}, {"TFLOP/s", 1e3}};
-  const auto& units = unit == Unit::kBytes ? kBytes : unit == Unit::kBytesPerNs ? kRates : kFlops;
+  static const std::vector<std::pair<std::string, double>> kTimes{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}};
+  const auto& units = unit == Unit::kBytes ? kBytes : unit == Unit::kBytesPerNs ? kRates : unit == Unit::kNs ? kTimes : kFlops;
   std::string written;
   if (const auto* text = node.as_string()) {
     written = text->get();
@@ -119,6 +126,23 @@ Status parseTable(std::string_view name, const toml::table& table, const std::st
   return {};
 }
 
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+/// The known name that was meant: one that begins like it ("h100", "H100-80GB"), else the nearest, whatever the case.
+std::string nearestName(const std::string& given, const std::vector<std::string>& names) {
+  std::vector<std::string> small;
+  for (const std::string& name : names) {
+    small.push_back(lower(name));
+    if (const std::string text = lower(given); !text.empty() && (small.back().starts_with(text) || text.starts_with(small.back()))) return name;
+  }
+  const std::string near = nearest(lower(given), small);
+  const auto at = std::find(small.begin(), small.end(), near);
+  return near.empty() || at == small.end() ? std::string() : names[static_cast<std::size_t>(at - small.begin())];
+}
+
 }  // namespace
 
 Result<DeviceProfile> parseDeviceProfile(const std::string& path, const std::string& text) {
@@ -156,6 +180,39 @@ Result<DeviceProfile> parseDeviceProfile(const std::string& path, const std::str
   return out;
 }
 
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::ostringstream out;
+  out << toml::value<std::string>(text);
+  return out.str();
+}
+
+std::string quantity(double value, Unit unit) {
+  switch (unit) {
+    case Unit::kBytes: return strf("%.0f B", value);
+    case Unit::kBytesPerNs: return strf("%.4g GB/s", value);
+    case Unit::kNs: return strf("%.4g us", value / 1e3);
+    case Unit::kFlopsPerNs: break;
+  }
+  return strf("%.4g GFLOP/s", value);
+}
+
+void addFigure(std::string& out, const std::string& name, const Figure& figure, Unit unit, bool needed) {
+  if (!needed && figure.high == 0) return;
+  out += "\n[" + name + "]\nlow = " + quoted(quantity(figure.low, unit)) + "\nhigh = " + quoted(quantity(figure.high, unit)) + "\nsource = " + quoted(figure.source) + "\n";
+}
+
+}  // namespace
+
+std::string deviceProfileText(const DeviceProfile& p, const std::string& comment) {
+  std::string out = "# " + comment + "\nname = " + quoted(p.name) + "\nsummary = " + quoted(p.summary) + "\ndevice = " + quoted(p.device) + "\n";
+  if (p.shared) out += "shared = true\n";
+  for (const Known& known : kKnown) addFigure(out, std::string(known.table) + "." + known.key, p.*(known.figure), known.unit, known.needed);
+  for (const auto& [kernel, figure] : p.attention) addFigure(out, "attention." + kernel, figure, Unit::kFlopsPerNs, true);
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> deviceProfiles() {
   std::vector<std::pair<std::string, std::string>> out;
   std::error_code failed;
@@ -174,12 +231,12 @@ Result<DeviceProfile> readDeviceProfile(const std::string& name_or_path) {
   std::string path = name_or_path;
   if (!path.ends_with(".toml")) {
     const auto known = deviceProfiles();
-    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& p) { return p.first == name_or_path; });
+    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& p) { return lower(p.first) == lower(name_or_path); });
     if (found == known.end()) {
       std::vector<std::string> names;
       for (const auto& [name, file] : known) names.push_back(name);
       Error e = makeError("profile-missing", "there is no device profile " + name_or_path, Outcome::kUsage);
-      if (const std::string near = nearest(name_or_path, names); !near.empty()) e.message += "; did you mean " + near + "?";
+      if (const std::string near = nearestName(name_or_path, names); !near.empty()) e.message += "; did you mean " + near + "?";
       e.legal = names.empty() ? "the path of a .toml file" : join(names, ", ") + ", or the path of a .toml file";
       return e;
     }

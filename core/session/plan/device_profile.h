@@ -12,7 +12,8 @@
 //   source = "..."
 //
 // The other figures: memory.outside (a process's share that no allocator sees), communication.per_group,
-// communication.all_to_all (buffers), compute.matmul, compute.memory, links.node, links.network, attention.NAME.
+// communication.all_to_all (buffers), compute.matmul, compute.matmul_float32, compute.memory, compute.launch, links.node,
+// links.network, links.host, links.node_latency, links.network_latency, attention.NAME.
 #pragma once
 
 #include <string>
@@ -23,7 +24,7 @@
 
 namespace spscope::session {
 
-/// low <= high, both finite and not negative. Bytes, bytes per ns or floating-point operations per ns.
+/// low <= high, both finite and not negative. Bytes, bytes per ns, floating-point operations per ns, or ns.
 struct Figure {
   double low = 0, high = 0;
   std::string source;
@@ -39,9 +40,13 @@ struct DeviceProfile {
   Figure per_group;       ///< bytes of buffers per communicator that a rank is in
   Figure all_to_all;      ///< bytes more once all-to-alls were used
   Figure matmul;          ///< flop per ns, in the precision that the device is bought for
+  Figure matmul_float32;  ///< the same in float32; {0, 0}: as matmul
   Figure memory;          ///< bytes per ns
+  Figure launch;          ///< ns that a kernel takes however small it is
   Figure node_link;       ///< bytes per ns that a rank sends to others of its node
   Figure network_link;    ///< ... to other nodes; {0, 0}: not known, one node only
+  Figure host_link;       ///< bytes per ns between a device and its host, in one direction; {0, 0}: not known, nothing can be offloaded
+  Figure node_latency, network_latency;  ///< ns of a collective however small it is, per step of its algorithm
   std::vector<std::pair<std::string, Figure>> attention;  ///< flop per ns of the forward, by kernel
 };
 
@@ -50,6 +55,8 @@ struct DeviceProfile {
 Result<DeviceProfile> readDeviceProfile(const std::string& name_or_path);
 /// The same from text; `path` only names it.
 Result<DeviceProfile> parseDeviceProfile(const std::string& path, const std::string& text);
+/// A profile as the text of such a file: parseDeviceProfile reads the same figures from it, to four digits. What is {0, 0} is left out.
+std::string deviceProfileText(const DeviceProfile& profile, const std::string& comment);
 /// Files of the profiles that come with the program (resources/devices, or share/spscope/devices), by name.
 std::vector<std::pair<std::string, std::string>> deviceProfiles();
 

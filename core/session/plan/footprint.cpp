@@ -2,25 +2,13 @@
 #include "core/session/plan/footprint.h"
 
 #include <algorithm>
-#include <cctype>
 #include <thread>
 
 #include "core/base/strings.h"
-#include "core/ir/sp_ops.h"
-#include "passes/memory/op_cost.h"
+#include "core/session/plan/ring.h"
 
 namespace spscope::session {
 namespace {
-
-/// "model.layers.3" of "model.layers.3.mlp.up_proj.weight"; "" for what is in no numbered module.
-std::string layerOf(const std::string& parameter) {
-  std::string prefix;
-  for (const std::string& part : split(parameter, '.')) {
-    prefix += (prefix.empty() ? "" : ".") + part;
-    if (!part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) return prefix;
-  }
-  return {};
-}
 
 ParameterBytes parameterBytes(const ir::Graph& graph) {
   ParameterBytes out;
@@ -29,28 +17,14 @@ ParameterBytes parameterBytes(const ir::Graph& graph) {
     if (!input.trainable || input.value == ir::kNone) continue;
     const std::int64_t bytes = graph.value(input.value).localBytes();
     out.all += bytes;
-    if (const std::string layer = layerOf(input.name); layer.empty()) out.outside_layers += bytes;
+    if (const std::string layer(ir::layerOf(input.name)); layer.empty()) out.outside_layers += bytes;
     else layers[layer] += bytes;
   }
   for (const auto& [name, bytes] : layers) out.largest_layer = std::max(out.largest_layer, bytes);
   return out;
 }
 
-/// Time of a rank's step at the middle of the rates, one thing after the other.
-double workNs(const ir::Graph& graph, const DeviceProfile& profile, std::int64_t comm_bytes, double link) {
-  const double attention = profile.attention.empty() ? profile.matmul.middle() : profile.attention.front().second.middle();
-  double ns = static_cast<double>(comm_bytes) / link;
-  for (const ir::NodeId id : graph.order) {
-    const ir::Node& node = graph.node(id);
-    if (ir::isCollective(node.op)) continue;
-    const passes::OpCost cost = passes::costOf(graph, node, passes::DeviceRates{});
-    const double compute = static_cast<double>(cost.flops) / (ir::isAttention(node.op) ? attention : profile.matmul.middle());
-    ns += std::max(compute, static_cast<double>(cost.bytes) / profile.memory.middle());
-  }
-  return ns;
-}
-
-void modelZero3(Footprint& f, const ParameterBytes& p, int ranks, double link) {
+void modelZero3(Footprint& f, const ParameterBytes& p, int ranks) {
   const std::int64_t freed = p.all - (p.all + ranks - 1) / ranks;
   const std::int64_t low = std::min(p.all, p.largest_layer > 0 ? p.largest_layer : p.outside_layers);
   const std::int64_t high = std::min(p.all, 2 * p.largest_layer + p.outside_layers);
@@ -58,7 +32,6 @@ void modelZero3(Footprint& f, const ParameterBytes& p, int ranks, double link) {
   f.peak_high += high - freed;
   for (std::int64_t& bytes : f.live) bytes += high - freed;
   f.comm_bytes += freed;  // gathered for the forward and for the backward: once more than with ZeRO 1
-  f.work_ns += static_cast<double>(freed) / link;
   f.modelled.push_back(strf("parameters of zero 3: a %dth kept, %s to %s gathered at a time", ranks, formatBytes(low).c_str(), formatBytes(high).c_str()));
 }
 
@@ -94,8 +67,19 @@ Result<std::shared_ptr<const Model>> ModelShelf::get(std::int64_t seq, std::int6
   what.batch = batch;
   Request request;
   request.cancel = request_.cancel;
-  request.diagnostics = &diagnostics;
+  DiagnosticSink said;
+  request.diagnostics = &said;
   SP_ASSIGN(std::shared_ptr<const Model> model, open(what, request));
+  for (const Diagnostic& d : said.all()) {
+    // Whoever runs it meets the end of the table; here it is where the model ends.
+    if (d.code == "position-table-short") {
+      Error e = makeError(d.code, d.message);
+      e.node = d.node;
+      e.source = d.source;
+      return e;
+    }
+    diagnostics.warn(d.code, d.message, d.node, d.source, d.remedy);
+  }
   const std::lock_guard lock(mutex_);
   if (keep) kept_[{seq, batch}] = model;
   return model;
@@ -114,20 +98,38 @@ passes::Settings settingsOf(const Configuration& c, const passes::Settings& base
   return out;
 }
 
-double Surveyor::linkOf(const Configuration& c) const {
-  return (c.ranks() > gpus_per_node_ && profile_.network_link.low > 0 ? profile_.network_link : profile_.node_link).middle();
-}
-
 Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool keep) {
-  Configuration base = c;
-  base.zero = std::min(c.zero, 1);
-  SP_ASSIGN(Footprint out, compiled(base, seq, keep));
+  SP_ASSIGN(const std::shared_ptr<const Program> program, compiled(c.compiledPart(), seq, keep));
+  Footprint out = program->footprint;
+  StepExtras extras;
+  extras.gpus_per_node = gpus_per_node_;
+  if (c.ring) {
+    RingMemory ring = modelRing(*program->graph, program->memory);
+    out.peak_low = ring.peak_low;
+    out.peak_high = ring.peak_high;
+    out.live = std::move(ring.live);
+    extras.ring = true;
+    out.modelled.push_back(strf("ring attention: from the program with exchanges, without their buffers at best, with up to %s for the blocks that go round", formatBytes(ring.most).c_str()));
+  }
+  if (c.offload) {
+    extras.offloaded = findCheckpoints(*program->graph);
+    const std::int64_t unmoved = out.peak_high;
+    out.host_bytes = moveToHost(extras.offloaded, out.live);
+    if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
+    out.peak_low -= unmoved - out.peak_high;
+    out.modelled.push_back(strf("offload: %zu checkpoints between layers, %s on the host; %s", extras.offloaded.size(), formatBytes(out.host_bytes).c_str(),
+                                out.peak_high == unmoved ? "none of them is in the peak" : ("the peak without it: " + formatBytes(unmoved)).c_str()));
+  }
   if (c.zero == 2) out.modelled.push_back("zero 2: the program of zero 1, which keeps gradients as blocks, too");
-  if (c.zero == 3) modelZero3(out, parameters_, c.ranks(), linkOf(c));
+  if (c.zero == 3) {
+    modelZero3(out, parameterBytes(*program->graph), c.ranks());
+    extras.gathers_layers = true;
+  }
+  out.time = estimateStep(*program->graph, program->settings, profile_, extras);
   return out;
 }
 
-Result<Footprint> Surveyor::compiled(const Configuration& c, std::int64_t seq, bool keep) {
+Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Configuration& c, std::int64_t seq, bool keep) {
   const std::string key = strf("%lld %s", static_cast<long long>(seq), c.text().c_str());
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   SP_TRY(request_.cancel.check());
@@ -141,23 +143,23 @@ Result<Footprint> Surveyor::compiled(const Configuration& c, std::int64_t seq, b
   ++compiles_;
   SP_ASSIGN(CompileOutcome outcome, compileShared(*model, what, keep ? &stages_ : nullptr, request));
   SP_TRY(checkSharded(outcome, c.sp, false));
-  const CompileFigures& figures = outcome.figures;
-  Footprint out;
-  out.seq = seq;
-  out.peak_low = out.peak_high = out.compiled_peak = figures.memory.peak;
-  out.classes = figures.memory.at_peak;
-  out.live = figures.memory.live;
-  out.peak_node = figures.peak_node;
-  out.peak_source = figures.peak_source;
-  out.gathers = static_cast<std::int64_t>(figures.gathers.size());
-  for (const passes::CollectiveTotal& total : figures.collectives) out.comm_bytes += total.bytes;
-  if (figures.program >= 0) {
-    const ir::Graph& program = *outcome.compiled.programs[static_cast<std::size_t>(figures.program)];
-    out.work_ns = workNs(program, profile_, out.comm_bytes, linkOf(c));
-    parameters_ = parameterBytes(program);
-  }
+  CompileFigures& figures = outcome.figures;
+  if (figures.program < 0) return makeError("internal", "the pipeline left no program");
+  auto out = std::make_shared<Program>();
+  Footprint& f = out->footprint;
+  f.seq = seq;
+  f.peak_low = f.peak_high = f.compiled_peak = figures.memory.peak;
+  f.classes = figures.memory.at_peak;
+  f.live = figures.memory.live;
+  f.peak_node = figures.peak_node;
+  f.peak_source = figures.peak_source;
+  f.gathers = static_cast<std::int64_t>(figures.gathers.size());
+  for (const passes::CollectiveTotal& total : figures.collectives) f.comm_bytes += total.bytes;
+  out->memory = std::move(figures.memory);
+  out->settings = what.settings;
+  out->graph = outcome.compiled.programs[static_cast<std::size_t>(figures.program)];
   if (keep) known_.emplace(key, out);
-  return out;
+  return std::shared_ptr<const Program>(std::move(out));
 }
 
 }  // namespace spscope::session

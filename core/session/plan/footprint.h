@@ -16,6 +16,7 @@
 #include "core/session/compile_shared.h"
 #include "core/session/plan/configuration.h"
 #include "core/session/plan/device_profile.h"
+#include "core/session/plan/step_time.h"
 
 namespace spscope::session {
 
@@ -28,7 +29,8 @@ struct Footprint {
   std::string peak_node, peak_source;
   std::vector<std::int64_t> live;     ///< bytes at each place of the program, what is modelled included (its high end)
   std::int64_t comm_bytes = 0;        ///< sent by one rank in one step
-  double work_ns = 0;                 ///< of one rank's step at the middle of the profile's rates, nothing overlapped: to compare
+  StepTime time;                      ///< of a step
+  std::int64_t host_bytes = 0;        ///< pinned memory of the host for one rank
   std::int64_t gathers = 0;           ///< values that could not stay sharded
   std::vector<std::string> modelled;  ///< what the pipeline cannot compile yet, and was computed from a term
 };
@@ -80,16 +82,21 @@ class Surveyor {
   const DiagnosticSink& diagnostics() const { return diagnostics_; }
 
  private:
-  double linkOf(const Configuration& configuration) const;  ///< bytes per ns, of the slowest link that its groups use
-  Result<Footprint> compiled(const Configuration& configuration, std::int64_t seq, bool keep);
+  /// A program of the pipeline, with what the models of what it cannot compile start from.
+  struct Program {
+    Footprint footprint;
+    passes::MemoryCurve memory;
+    passes::Settings settings;
+    std::shared_ptr<const ir::Graph> graph;
+  };
+  Result<std::shared_ptr<const Program>> compiled(const Configuration& configuration, std::int64_t seq, bool keep);
   ModelShelf& shelf_;
   const DeviceProfile& profile_;
   int gpus_per_node_;
   const passes::Settings& base_;
   const Request& request_;
   passes::SharedStages stages_;
-  ParameterBytes parameters_;               ///< the same at every length
-  std::map<std::string, Footprint> known_;  ///< zero 0 and 1, at lengths that were to be kept
+  std::map<std::string, std::shared_ptr<const Program>> known_;  ///< at lengths that were to be kept
   DiagnosticSink diagnostics_;
   int compiles_ = 0;
 };

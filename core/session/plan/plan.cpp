@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <set>
 #include <thread>
 
@@ -19,6 +20,19 @@ std::int64_t stepFor(std::int64_t step, int sp) {
   return out;
 }
 
+/// One warning of many lengths is one warning.
+std::string withoutNumbers(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return text;
+}
+
+Error tooShort(std::int64_t most, std::int64_t step, int sp) {
+  Error e = makeError("plan-illegal", strf("the shortest length that is looked at is %lld (a multiple of --step and of sp %d), longer than --longest %lld", static_cast<long long>(step), sp,
+                                           static_cast<long long>(most)));
+  e.legal = strf("--longest %lld or more, or a smaller --step", static_cast<long long>(step));
+  return e;
+}
+
 class Planner {
  public:
   Planner(const PlanRequest& what, const Request& request, ModelShelf& shelf, std::int64_t seq) : what_(what), request_(request), shelf_(shelf), seq_(seq) {}
@@ -27,8 +41,13 @@ class Planner {
     PlanRow row;
     row.configuration = c;
     row.illegal = reasonAgainst(c, what_.space);
-    if (groups_.empty() || !rows.back().configuration.sameHead(c)) groups_.emplace_back();
-    groups_.back().push_back(rows.size());
+    if (!row.illegal && c.offload && what_.profile.host_link.low <= 0) {
+      row.illegal = makeError("plan-illegal", "offload: the profile " + what_.profile.name + " has no link to a host");
+      row.illegal->legal = "a profile with [links.host], or no offload";
+    }
+    auto group = std::find_if(groups_.begin(), groups_.end(), [&](const auto& g) { return rows[g.front()].configuration.sameHead(c); });
+    if (group == groups_.end()) group = groups_.emplace(groups_.end());
+    group->push_back(rows.size());
     rows.push_back(std::move(row));
   }
 
@@ -66,7 +85,7 @@ class Planner {
       compiles += surveyor.compiles();
       const std::lock_guard lock(mutex_);
       for (const Diagnostic& d : surveyor.diagnostics().all())
-        if (said_.insert(d.code + d.message + d.node).second) request_.diagnostics->warn(d.code, d.message, d.node, d.source, d.remedy);
+        if (said_.insert(d.code + withoutNumbers(d.message) + d.node).second) request_.diagnostics->warn(d.code, d.message, d.node, d.source, d.remedy);
     }
   }
 
@@ -93,6 +112,7 @@ class Planner {
     } else {
       LongestRequest search;
       search.step = stepFor(what_.step, c.sp);
+      if (search.step > what_.most) return refused(tooShort(what_.most, search.step, c.sp));
       search.start = std::max<std::int64_t>(1, seq_ / search.step);
       search.most = std::max<std::int64_t>(1, what_.most / search.step);
       search.room = row.room;
@@ -108,6 +128,7 @@ class Planner {
       row.footprint = longest->fits ? std::move(*longest->fits) : std::move(*longest->first);
       row.fit = std::move(longest->fit);
     }
+    if (what_.grid) SP_TRY(fillGrid(row, surveyor));
     row.footprint.live = {};
     row.verdict = verdictOf(row.footprint.peak_low, row.footprint.peak_high, row.room);
     const double good = what_.profile.capacity.high, bad = what_.profile.capacity.low;
@@ -117,9 +138,21 @@ class Planner {
     return {};
   }
 
+  /// Error: cancelled, internal. A length that the model cannot have ends the row.
+  Status fillGrid(PlanRow& row, Surveyor& surveyor) {
+    const std::int64_t step = stepFor(what_.step, row.configuration.sp);
+    for (std::int64_t seq = std::max(step, seq_ / step * step); seq <= what_.most; seq *= 2) {
+      const Result<Footprint> f = surveyor.at(row.configuration, seq, true);
+      if (!f) return f.error().code == "cancelled" || f.error().code == "internal" ? Status(f.error()) : Status();
+      row.grid.push_back({seq, f->peak_low, f->peak_high, verdictOf(f->peak_low, f->peak_high, row.room), f->time});
+      if (row.grid.back().verdict == Verdict::kDoesNotFit) break;
+    }
+    return {};
+  }
+
   /// Of all ranks together: replicas and sequence ranks do not make a token cheaper.
   static double workPerToken(const Footprint& f, const Configuration& c) {
-    return f.work_ns * c.ranks() / (static_cast<double>(f.seq) * static_cast<double>(c.batch));
+    return f.time.middle * c.ranks() / (static_cast<double>(std::max<std::int64_t>(1, f.seq)) * static_cast<double>(c.batch));
   }
 
   const PlanRequest& what_;
@@ -153,15 +186,19 @@ bool beats(const PlanRow& a, const PlanRow& b, PlanWant want) {
   return far && a.work_per_token <= b.work_per_token && (further || a.work_per_token < b.work_per_token);
 }
 
-/// The one setting in which they differ; "" where there are none or several.
+/// The one setting in which they differ, as somebody would say it; "" where there are none or several.
 std::string changeBetween(const Configuration& a, const Configuration& b) {
   std::vector<std::string> out;
-  if (a.sp != b.sp || a.dp != b.dp) out.push_back(strf("sp %d x dp %d -> sp %d x dp %d", a.sp, a.dp, b.sp, b.dp));
+  const bool mesh = a.sp != b.sp || a.dp != b.dp;
+  const std::string batch = strf("batch %lld -> %lld", static_cast<long long>(a.batch), static_cast<long long>(b.batch));
+  // Another mesh may need another batch.
+  if (mesh) out.push_back(strf("sp %d x dp %d -> sp %d x dp %d", a.sp, a.dp, b.sp, b.dp) + (a.batch != b.batch ? ", " + batch : ""));
+  else if (a.batch != b.batch) out.push_back(batch + (b.batch < a.batch ? ": fewer rows a step" : ""));
   if (a.zero != b.zero) out.push_back(strf("zero %d -> zero %d", a.zero, b.zero));
   if (a.save != b.save) out.push_back("save " + a.save + " -> " + b.save);
-  if (a.tile_loss != b.tile_loss) out.emplace_back(b.tile_loss ? "tiled loss" : "loss not tiled");
-  // Another mesh may need another batch; by itself a smaller batch is no lever but less work.
-  if (a.batch != b.batch && a.dp == b.dp) out.emplace_back("batch");
+  if (a.tile_loss != b.tile_loss) out.emplace_back(b.tile_loss ? "whole loss -> tiled loss" : "tiled loss -> whole loss");
+  if (a.offload != b.offload) out.emplace_back(b.offload ? "checkpoints to the host" : "checkpoints on the device");
+  if (a.ring != b.ring) out.emplace_back(b.ring ? "exchanges -> ring attention" : "ring attention -> exchanges");
   return out.size() == 1 ? out.front() : std::string();
 }
 
@@ -175,13 +212,19 @@ Result<PlanOutcome> plan(const PlanRequest& what, const Request& request) {
   out.file_batch = std::max<std::int64_t>(1, model->imported->batch);
   PlanRequest used = what;
   if (used.step <= 0) used.step = out.file_seq >= 1024 ? 1024 : 16;
+  out.has_sequence = out.file_seq > 0;
+  if (!out.has_sequence) {
+    if (used.want == PlanWant::kMaxSeq) used.want = PlanWant::kTable;
+    used.grid = false;
+    request.diagnostics->warn("plan-no-sequence", "no input of the model is known to carry a sequence: every configuration is planned at the file's own size");
+  }
   ModelShelf shelf(what.open, request);
   Planner planner(used, request, shelf, out.file_seq);
-  for (const Configuration& c : configurations(used.space, out.file_batch)) planner.add(c);
+  for (const Configuration& c : used.rivals ? rivals(used.space, what.profile.host_link.low > 0) : configurations(used.space, out.file_batch)) planner.add(c);
   SP_TRY(planner.run());
   out.rows = std::move(planner.rows);
   out.compiles = planner.compiles;
-  std::stable_sort(out.rows.begin(), out.rows.end(), [&](const PlanRow& a, const PlanRow& b) { return better(a, b, what.want); });
+  std::stable_sort(out.rows.begin(), out.rows.end(), [&](const PlanRow& a, const PlanRow& b) { return better(a, b, used.want); });
   if (out.rows.empty() || out.rows.front().illegal) {
     Error e = makeError("plan-empty", strf("none of %zu configurations is legal", out.rows.size()));
     for (const PlanRow& row : out.rows)
@@ -190,8 +233,8 @@ Result<PlanOutcome> plan(const PlanRequest& what, const Request& request) {
   }
   for (std::size_t i = 0; i < out.rows.size(); ++i) {
     const PlanRow& row = out.rows[i];
-    if (row.illegal || (what.want == PlanWant::kMaxSeq && row.max_seq == 0)) continue;
-    const bool beaten = std::any_of(out.rows.begin(), out.rows.end(), [&](const PlanRow& other) { return !other.illegal && beats(other, row, what.want); });
+    if (row.illegal || (used.want == PlanWant::kMaxSeq && row.max_seq == 0)) continue;
+    const bool beaten = std::any_of(out.rows.begin(), out.rows.end(), [&](const PlanRow& other) { return !other.illegal && beats(other, row, used.want); });
     if (!beaten) out.pareto.push_back(i);
   }
   out.ns = monotonicNs() - begin;
@@ -219,11 +262,15 @@ std::vector<PlanLever> leversOf(const PlanOutcome& outcome, std::size_t from, Pl
     lever.bytes_freed = static_cast<std::int64_t>(static_cast<double>(here.footprint.peak_high) - there + row.room.sure - here.room.sure);
     lever.more_tokens = row.max_seq - here.max_seq;
     lever.work_ratio = here.work_per_token > 0 ? row.work_per_token / here.work_per_token : 1;
+    // Ratios are of all ranks together; a step is as long as one of them.
+    lever.seconds_more = here.footprint.time.middle * 1e-9 * (lever.work_ratio * here.configuration.ranks() / row.configuration.ranks() - 1);
     if (want == PlanWant::kMaxSeq ? lever.more_tokens > 0 : lever.bytes_freed > 0) out.push_back(std::move(lever));
   }
   std::stable_sort(out.begin(), out.end(), [](const PlanLever& a, const PlanLever& b) {
     return a.work_ratio != b.work_ratio ? a.work_ratio < b.work_ratio : a.bytes_freed > b.bytes_freed;
   });
+  std::set<std::string> known;
+  std::erase_if(out, [&](const PlanLever& lever) { return !known.insert(lever.change).second; });
   return out;
 }
 

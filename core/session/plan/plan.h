@@ -22,11 +22,20 @@ struct PlanRequest {
   DeviceProfile profile;
   ConfigurationSpace space;
   PlanWant want = PlanWant::kMaxSeq;
+  bool rivals = false;         ///< instead of all combinations: those of rivals()
+  bool grid = false;           ///< every row at doubling lengths, too
   double headroom = 0.03;      ///< share of the capacity that is left alone
   std::int64_t step = 0;       ///< lengths are multiples of it and of sp; 0: 1024, or 16 where the file is shorter than that
   std::int64_t most = std::int64_t{1} << 24;  ///< longest length that is looked at
   passes::Settings settings;   ///< what a configuration does not say; threads 0: cores / ranks
   int threads = 0;             ///< that plan; 0: as many as cores
+};
+
+/// A row at another length.
+struct PlanPoint {
+  std::int64_t seq = 0, peak_low = 0, peak_high = 0;
+  Verdict verdict = Verdict::kDoesNotFit;
+  StepTime time;
 };
 
 struct PlanRow {
@@ -40,7 +49,8 @@ struct PlanRow {
   std::int64_t next_peak = 0;        ///< kMaxSeq: one step longer, what does not fit any more; 0: not measured
   double need_low = 0, need_high = 0;///< peak, memory outside and communication buffers
   Room room;
-  double work_per_token = 0;         ///< ns at one common length, to compare rows; Footprint::work_ns
+  double work_per_token = 0;         ///< ns of all ranks together at one common length, to compare rows; the middle of Footprint::time
+  std::vector<PlanPoint> grid;       ///< with PlanRequest::grid: from the first length to the first that does not fit
   PeakFit fit;
 };
 
@@ -52,12 +62,14 @@ struct PlanLever {
   bool fitted = false;               ///< ... from the fit, not from a compile at that length
   std::int64_t more_tokens = 0;      ///< kMaxSeq
   double work_ratio = 1;             ///< of the work per token
+  double seconds_more = 0;           ///< of a step of the row that it is seen from: what as many tokens would take longer (negative: shorter)
 };
 
 struct PlanOutcome {
   std::vector<PlanRow> rows;         ///< legal ones first, the best first
   std::vector<std::size_t> pareto;   ///< rows that no other beats in length (or memory) and work at once
   std::int64_t file_seq = 0, file_batch = 0;
+  bool has_sequence = true;    ///< false: the file's own size was planned, whatever was wanted
   std::int64_t compiles = 0;
   std::int64_t ns = 0;
 };
@@ -66,7 +78,7 @@ struct PlanOutcome {
 /// configuration is legal, with the first reason), cancelled.
 Result<PlanOutcome> plan(const PlanRequest& what, const Request& request);
 
-/// Changes of one setting (the mesh counts as one) that free memory or allow more tokens, the cheapest in work first.
+/// Changes of one setting (the mesh counts as one) that free memory or allow more tokens, the cheapest in time first, each once.
 std::vector<PlanLever> leversOf(const PlanOutcome& outcome, std::size_t row, PlanWant want);
 
 }  // namespace spscope::session

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/plan/offload.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace spscope::session {
+namespace {
+
+ir::ValueId rootOf(const ir::Graph& graph, ir::ValueId value) {
+  const ir::Value& v = graph.value(value);
+  return v.storage == ir::kNone ? value : v.storage;
+}
+
+std::string_view layerOfNode(const ir::Node& node) { return node.location ? ir::layerOf(node.location->module_path) : std::string_view(); }
+
+}  // namespace
+
+std::vector<Checkpoint> findCheckpoints(const ir::Graph& program) {
+  struct Seen {
+    std::int32_t made = -1, last_forward = -1, first_backward = -1;
+    bool shared = false;             // read by the forwards of several other layers: a table, no checkpoint
+    std::string_view layer, reader;  // reader: the other layer that reads it
+  };
+  std::vector<Seen> seen(program.valueCount());
+  std::vector<ir::ValueId> made;
+  for (std::size_t i = 0; i < program.order.size(); ++i) {
+    const ir::Node& node = program.node(program.order[i]);
+    const auto place = static_cast<std::int32_t>(i);
+    const std::string_view layer = layerOfNode(node);
+    const bool forward = node.phase == ir::Phase::kForward;
+    ir::forEachUse(node, [&](const ir::Use& use) {
+      Seen& s = seen[static_cast<std::size_t>(rootOf(program, use.value))];
+      if (s.made < 0) return;  // an input
+      if (!forward) {
+        if (s.first_backward < 0) s.first_backward = place;
+        return;
+      }
+      s.last_forward = place;
+      if (layer.empty() || layer == s.layer) return;
+      s.shared = s.shared || (!s.reader.empty() && s.reader != layer);
+      s.reader = layer;
+    });
+    if (!forward) continue;
+    for (const ir::ValueId out : node.outputs) {
+      if (out == ir::kNone || program.value(out).storage != ir::kNone) continue;
+      seen[static_cast<std::size_t>(out)] = {place, place, -1, false, layer, {}};
+      made.push_back(out);
+    }
+  }
+  std::vector<Checkpoint> out;
+  for (const ir::ValueId id : made) {
+    const Seen& s = seen[static_cast<std::size_t>(id)];
+    if (s.reader.empty() || s.shared || s.first_backward < 0) continue;
+    Checkpoint c;
+    c.base = id;
+    c.bytes = std::max(program.value(id).storage_bytes, program.value(id).localBytes());
+    c.made = s.made;
+    c.gone = s.last_forward + 1;
+    c.first_backward = s.first_backward;
+    out.push_back(c);
+  }
+  std::vector<std::size_t> backward(out.size());
+  for (std::size_t i = 0; i < out.size(); ++i) backward[i] = i;
+  std::stable_sort(backward.begin(), backward.end(), [&](std::size_t a, std::size_t b) { return out[a].first_backward < out[b].first_backward; });
+  for (std::size_t k = 0; k < backward.size(); ++k) {
+    Checkpoint& c = out[backward[k]];
+    if (backward[k] + 1 < out.size()) c.gone = std::max(c.gone, out[backward[k] + 1].made + 1);
+    c.back = k == 0 ? c.gone : std::max(c.gone, out[backward[k - 1]].first_backward);
+  }
+  return out;
+}
+
+std::int64_t moveToHost(const std::vector<Checkpoint>& checkpoints, std::vector<std::int64_t>& live) {
+  std::int64_t host = 0;
+  for (const Checkpoint& c : checkpoints) {
+    if (c.back <= c.gone) continue;
+    host += c.bytes;
+    for (auto i = static_cast<std::size_t>(c.gone); i < static_cast<std::size_t>(c.back) && i < live.size(); ++i) live[i] -= c.bytes;
+  }
+  return host;
+}
+
+}  // namespace spscope::session

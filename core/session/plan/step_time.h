@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a compiled step takes on a device that is not there: a roofline per node at the profile's rates, a collective as
+// latency + bytes / bandwidth, and the program's order on three streams (compute, communication, copies to the host), where
+// a node waits for what it reads. It orders configurations. The interval is that of the profile's rates, and nothing more:
+// kernels that miss their rates, stragglers and the host are not in it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "core/session/plan/device_profile.h"
+#include "core/session/plan/offload.h"
+#include "passes/pass.h"
+
+namespace spscope::session {
+
+/// Nanoseconds of one step of the optimizer: all batches, the update, the parameters' gather.
+struct StepTime {
+  double low = 0, middle = 0, high = 0;  ///< at the best, the middle and the worst of all rates
+  double compute = 0;                    ///< at the middle: kernels, one after the other
+  double communication = 0;              ///< ... collectives, one after the other
+  double exposed = 0;                    ///< ... of the step, in which compute waits for a collective or a copy
+};
+
+/// What a step does that its program does not say.
+struct StepExtras {
+  int gpus_per_node = 1;
+  bool gathers_layers = false;          ///< zero 3: a layer's parameters are gathered before its forward and its backward
+  bool ring = false;                    ///< keys and values go round the sequence ranks; the exchanges of attention are not made
+  std::vector<Checkpoint> offloaded;    ///< copied to the host after their forward and back before they are needed
+};
+
+/// `program`: a joint graph, scheduled; `settings`: those it was compiled with. O(program).
+StepTime estimateStep(const ir::Graph& program, const passes::Settings& settings, const DeviceProfile& profile, const StepExtras& extras);
+
+}  // namespace spscope::session
