@@ -2,6 +2,7 @@
 #include "passes/memory/liveness.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/ir/mesh_axis.h"
 #include "core/ir/pending.h"
@@ -54,28 +55,38 @@ std::int64_t packingBytes(const ir::Graph& graph, const ir::Node& node) {
   return std::max(send, receive);
 }
 
-std::int64_t accumulatorBytes(const ir::Graph& graph, int accumulate) {
-  if (accumulate < 2) return 0;
-  std::int64_t bytes = 0;
+std::vector<std::int64_t> accumulators(const ir::Graph& graph, int accumulate) {
+  std::vector<std::int64_t> out;
+  if (accumulate < 2) return out;
   for (const ir::Output& output : graph.outputs)
     if (output.kind == ir::OutputKind::kGradient && output.value != ir::kNone)
-      bytes += ir::numel(graph.value(output.value).local) * std::max<std::int64_t>(4, ir::sizeOf(graph.value(output.value).dtype));
-  return bytes;
+      out.push_back(ir::numel(graph.value(output.value).local) * std::max<std::int64_t>(4, ir::sizeOf(graph.value(output.value).dtype)));
+  return out;
 }
 
-std::int64_t optimizerBytes(const ir::Graph& graph, const LivenessOptions& options) {
-  const std::int64_t moments = options.optimizer == "adamw" ? 2 : 0;
+std::vector<std::int64_t> optimizerStates(const ir::Graph& graph, const LivenessOptions& options) {
+  const int moments = options.optimizer == "adamw" ? 2 : 0;
   const int ranks = ir::axisSize(graph.mesh, ir::MeshAxis::kAll);
-  std::int64_t bytes = 0;
+  std::vector<std::int64_t> out;
   for (const ir::Input& input : graph.inputs) {
     if (!input.trainable || input.value == ir::kNone) continue;
     const ir::Value& v = graph.value(input.value);
     const std::int64_t whole = ir::numel(v.local);
     const std::int64_t mine = options.zero == 0 ? whole : ir::shardBlocks(whole, ranks)[static_cast<std::size_t>(graph.rank)];
     const bool master = options.master_weights && (v.dtype == ir::DType::kBF16 || v.dtype == ir::DType::kF16);
-    bytes += mine * (master ? (moments + 1) * ir::sizeOf(ir::DType::kF32) : moments * ir::sizeOf(v.dtype));
+    out.insert(out.end(), static_cast<std::size_t>(moments + (master ? 1 : 0)), mine * ir::sizeOf(master ? ir::DType::kF32 : v.dtype));
   }
-  return bytes;
+  return out;
+}
+
+std::int64_t accumulatorBytes(const ir::Graph& graph, int accumulate) {
+  const std::vector<std::int64_t> sums = accumulators(graph, accumulate);
+  return std::accumulate(sums.begin(), sums.end(), std::int64_t{0});
+}
+
+std::int64_t optimizerBytes(const ir::Graph& graph, const LivenessOptions& options) {
+  const std::vector<std::int64_t> states = optimizerStates(graph, options);
+  return std::accumulate(states.begin(), states.end(), std::int64_t{0});
 }
 
 LivenessOptions livenessOptions(const Settings& settings, const ir::OpServices* services) {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/memory/allocation_trace.h"
+
+#include <algorithm>
+
+#include "passes/memory/step_model.h"
+
+namespace spscope::passes {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// In the order in which a rank makes them.
+std::vector<std::int64_t> residents(const ir::Graph& graph, const StepModel& model, const LivenessOptions& options) {
+  std::vector<std::int64_t> out;
+  for (const StepStorage& storage : model.storages)
+    if (storage.input) out.push_back(storage.bytes);
+  for (const auto& more : {optimizerStates(graph, options), accumulators(graph, options.accumulate)}) out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+}  // namespace
+
+AllocationTrace allocationTrace(const ir::Graph& graph, const LivenessOptions& options) {
+  const StepModel model(graph, options, nominalRates("cpu"));
+  AllocationTrace out;
+  out.resident = residents(graph, model, options);
+  const auto end = static_cast<std::int32_t>(model.nodes.size());
+  std::vector<std::int32_t> last(model.storages.size(), -1);
+  for (std::int32_t i = 0; i < end; ++i) {
+    const StepNode& node = model.nodes[at(i)];
+    for (const ir::ValueId use : model.usesOf(node)) last[at(model.storageOf(use))] = i;
+    for (const ir::ValueId made : model.outsOf(node)) last[at(model.storageOf(made))] = std::max(last[at(model.storageOf(made))], i);
+  }
+  // What goes after each place.
+  std::vector<std::vector<std::int32_t>> leaving(at(end) + 1);
+  for (std::size_t s = 0; s < model.storages.size(); ++s) {
+    const StepStorage& storage = model.storages[s];
+    if (storage.input || storage.bytes == 0) continue;
+    leaving[at(storage.output ? end : last[s])].push_back(static_cast<std::int32_t>(s));
+  }
+  std::vector<std::int32_t> block_of(model.storages.size(), -1);
+  for (std::int32_t i = 0; i < end; ++i) {
+    const StepNode& node = model.nodes[at(i)];
+    for (const ir::ValueId made : model.outsOf(node)) {
+      const std::int64_t bytes = model.storageAt(made).bytes;
+      if (!model.ownsStorage(made) || bytes == 0) continue;
+      out.step.push_back({block_of[at(model.storageOf(made))] = out.blocks++, i, bytes});
+    }
+    for (const std::int64_t bytes : {node.packing, node.workspace}) {
+      if (bytes == 0) continue;
+      out.step.push_back({out.blocks++, i, bytes});
+    }
+    // Scratch memory goes first, as a kernel's own does.
+    std::size_t scratch = out.step.size();
+    for (int n = (node.packing > 0) + (node.workspace > 0); n > 0; --n) out.step.push_back({out.step[--scratch].block, i, 0});
+    for (const std::int32_t s : leaving[at(i)])
+      if (block_of[at(s)] >= 0) out.step.push_back({block_of[at(s)], i, 0});
+  }
+  for (const std::int32_t s : leaving[at(end)])
+    if (block_of[at(s)] >= 0) out.step.push_back({block_of[at(s)], end, 0});
+  return out;
+}
+
+ReplayFigures replay(const AllocationTrace& trace, const CachingOptions& options, int steps) {
+  CachingAllocator allocator(options);
+  ReplayFigures out;
+  const auto look = [&] {
+    out.reserved = std::max(out.reserved, allocator.reserved());
+    if (allocator.requested() <= out.requested) return;
+    out.requested = allocator.requested();
+    out.allocated = allocator.allocated();
+    out.reserved_there = allocator.reserved();
+    out.largest_free = -1;
+  };
+  const auto ask = [&](std::int64_t bytes) {
+    // The largest free block is looked for once, when the peak is over: nothing has changed since.
+    const std::optional<CachingAllocator::Address> address = allocator.allocate(bytes);
+    out.retries = allocator.retries();
+    out.segments = allocator.segments();
+    if (address) look();
+    out.possible = out.possible && address.has_value();
+    return address;
+  };
+  const auto settle = [&] {
+    if (out.largest_free < 0) out.largest_free = allocator.largestFree();
+  };
+  for (const std::int64_t bytes : trace.resident)
+    if (bytes > 0 && !ask(bytes)) {
+      settle();
+      return out;
+    }
+  std::vector<CachingAllocator::Address> address(at(trace.blocks), -1);
+  for (int step = 0; step < steps; ++step)
+    for (const AllocationEvent& event : trace.step) {
+      if (event.bytes == 0) {
+        settle();
+        allocator.free(address[at(event.block)]);
+        continue;
+      }
+      const auto got = ask(event.bytes);
+      if (!got) {
+        settle();
+        return out;
+      }
+      address[at(event.block)] = *got;
+    }
+  settle();
+  return out;
+}
+
+}  // namespace spscope::passes
