@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spscope debug: all ranks of a sharded step in this process, a node at a time. Commands come from a terminal, a file or a pipe.
+// spscope debug: all ranks of a sharded step, a node at a time. Commands come from a terminal, a file or a pipe.
 #include "app/commands/debug_answer.h"
 
 #include <filesystem>
@@ -10,6 +10,7 @@
 #include "app/line_editor.h"
 #include "app/options.h"
 #include "core/base/strings.h"
+#include "core/session/interrupt.h"
 #include "core/session/stage.h"
 
 namespace spscope::app {
@@ -22,7 +23,7 @@ class Debug : public Command {
   std::string name() const override { return "debug"; }
   std::string summary() const override { return "stop, step, look at values, compare and ask why, on all ranks at once"; }
   std::string description() const override {
-    return "Runs one step with all ranks in this process, a node at a time, and the unsharded step beside it. Breakpoints stand at nodes, ops, modules, source lines, phases "
+    return "Runs one step with all ranks in this process (--ranks gloo: a process each), a node at a time, and the unsharded step beside it. Breakpoints stand at nodes, ops, modules, source lines, phases "
            "and collectives, or where a value is NaN, too large, or not the unsharded one. Values are shown for each rank, put together by their placement, and compared; "
            "\"back\" goes back in time, to the same bits.\n"
            "Commands come from a terminal (with history and completion), from a file or a pipe, one a line, # begins a comment; \"help\" lists them. A script ends with exit "
@@ -40,10 +41,13 @@ class Debug : public Command {
     data_.declare(command);
     command.option_defaults()->group("Debugger");
     command.add_option("--commands", commands_, "commands, one a line (default and -: standard input)")->type_name("FILE");
+    command.add_option("--ranks", ranks_.kind, "virtual: all in this process; gloo and nccl: a process each")->capture_default_str()->type_name("virtual|gloo|nccl");
+    command.add_option("--timeout", ranks_.timeout_seconds, "processes: deadline of every collective, in seconds; none runs while they stand")
+        ->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
     command.add_option("--history", budget_mib_, "memory for snapshots and for values of the unsharded step, each, in MiB")->check(numberFrom(1.0, 1e7))->capture_default_str()->type_name("MIB");
   }
 
-  bool mayBeAbandoned() const override { return interactive(); }
+  bool mayBeAbandoned() const override { return interactive(); }  // ranks that are processes end with this one
   Result<int> run(Report& report, const session::Request& request) override {
     report.setModel(model_.path);
     SP_ASSIGN(session::OpenRequest what, model_.request());
@@ -60,7 +64,9 @@ class Debug : public Command {
     SP_ASSIGN(const passes::Settings settings, flags_.settings(model_));
     SP_ASSIGN(const session::DataRequest data, data_.request());
     const auto budget = static_cast<std::int64_t>(budget_mib_ * 1024 * 1024);
-    SP_ASSIGN(const auto debugger, dbg::Debugger::open(*model, settings, data, request, budget));
+    dbg::RanksWanted ranks = ranks_;
+    ranks.open = what;
+    SP_ASSIGN(const auto debugger, dbg::Debugger::open(*model, settings, data, request, budget, ranks));
     report.tellAtOnce();
     report.json["ranks"] = debugger->ranks();
     return interactive() ? converse(report, *debugger, request) : obey(report, *debugger, request, from_file ? static_cast<std::istream&>(file) : std::cin);
@@ -77,7 +83,10 @@ class Debug : public Command {
     while (!answer.quit) {
       const std::optional<std::string> line = editor.read();
       if (!line) break;
-      answer = dbg::execute(debugger, *line);
+      {
+        const session::PauseGuard stops(debugger.pauseFlag());  // Ctrl-C stops the ranks, not the debugger
+        answer = dbg::execute(debugger, *line);
+      }
       if (answer.command.empty() && !answer.error) continue;
       SP_TRY(report.tell(debugPage(answer), debugJson(answer)));
       SP_TRY(request.cancel.check());
@@ -113,6 +122,7 @@ class Debug : public Command {
   DataFlags data_;
   std::string commands_;
   double budget_mib_ = 1024;
+  dbg::RanksWanted ranks_;
 };
 
 }  // namespace

@@ -10,9 +10,11 @@ namespace {
 
 const CancelToken* g_token = nullptr;
 std::atomic<int> g_signals{0};
+std::atomic<std::atomic<bool>*> g_pause{nullptr};
 struct sigaction g_before_int, g_before_term, g_before_hup;
 
 void onSignal(int signal) {
+  if (std::atomic<bool>* const pause = g_pause.load(); signal == SIGINT && pause != nullptr && !pause->exchange(true)) return;
   if (g_signals.fetch_add(1) == 0) {
     if (g_token != nullptr) g_token->cancel();  // one atomic store
     return;
@@ -65,5 +67,8 @@ InterruptGuard::~InterruptGuard() {
   delete g_token;
   g_token = nullptr;
 }
+
+PauseGuard::PauseGuard(std::atomic<bool>& flag) { g_pause = &flag; }
+PauseGuard::~PauseGuard() { g_pause = nullptr; }
 
 }  // namespace spscope::dist

@@ -3,6 +3,8 @@
 // And SIGPIPE, which must end none.
 #pragma once
 
+#include <atomic>
+
 #include "core/base/cancel.h"
 
 namespace spscope::dist {
@@ -24,6 +26,16 @@ class InterruptGuard {
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
+};
+
+/// While it lives, Ctrl-C asks for a pause instead: it sets the flag. Where the flag is set still, the pause does not come, and the
+/// signal does what it does otherwise. At most one at a time, within an InterruptGuard.
+class PauseGuard {
+ public:
+  explicit PauseGuard(std::atomic<bool>& flag);
+  ~PauseGuard();
+  PauseGuard(const PauseGuard&) = delete;
+  PauseGuard& operator=(const PauseGuard&) = delete;
 };
 
 }  // namespace spscope::dist

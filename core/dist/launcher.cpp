@@ -126,10 +126,16 @@ Status Supervisor::start(const std::string& directory) {
     r.record.log = logFile(directory, i);
     SP_ASSIGN(r.state, RankState::create(stateFile(directory, i)));
     environment["SPSCOPE_RANK"] = std::to_string(i);
-    SP_ASSIGN(const Child child, spawn({spec_.program, spec_.arguments, environment, r.record.log}));
+    const int control = i < static_cast<int>(spec_.controls.size()) ? spec_.controls[static_cast<std::size_t>(i)] : -1;
+    SP_ASSIGN(const Child child, spawn({spec_.program, spec_.arguments, environment, r.record.log, control}));
     r.record.pid = child.pid;
     r.fd = child.fd;
     r.progress_ns = started_ns_;
+  }
+  if (spec_.on_started) {
+    std::vector<int> pids;
+    for (const Rank& r : ranks_) pids.push_back(r.record.pid);
+    spec_.on_started(pids);
   }
   return {};
 }

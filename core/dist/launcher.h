@@ -33,6 +33,11 @@ struct LaunchSpec {
   /// The same after a cancellation; longer where ranks save what they have.
   std::chrono::milliseconds cancel_grace{1500};
   CancelToken cancel;
+  /// Of each rank, a socket to whoever controls it besides the launcher (see control_line.h); empty: nobody does. The caller's own:
+  /// who wants to see that a rank has ended closes it when `on_started` is called.
+  std::vector<int> controls;
+  /// Called when all ranks have been started, on the thread that called launch(): their process ids.
+  std::function<void(const std::vector<int>&)> on_started;
   bool keep_directory = false;       ///< also after a good run; after a failure its logs always stay
   /// Told where every rank is, at most ten times a second and once at the end, on the thread that called launch(). Of each
   /// record rank, last, silent_ns, done, ended, exit_code and signal are as they are then.

@@ -15,7 +15,7 @@
 namespace spscope::dist {
 namespace {
 
-constexpr int kChildFd = 3;
+constexpr int kChildFd = 3, kChildControl = 4;
 
 Error startError(const std::string& program, const char* what, int error) {
   Error out = makeError("rank-start", strf("cannot start %s: %s: %s", program.c_str(), what, std::strerror(error)), Outcome::kRunFailed);
@@ -23,6 +23,14 @@ Error startError(const std::string& program, const char* what, int error) {
   if (error == EMFILE || error == ENFILE) out.remedy = "The limit of open files is reached: ulimit -n.";
   return out;
 }
+
+/// Closed when it goes.
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+};
 
 /// Everything posix_spawn wants, freed at the end.
 struct SpawnPlan {
@@ -60,7 +68,14 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 Result<Child> spawn(const SpawnSpec& spec) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return startError(spec.program, "socketpair", errno);
-  // Out of the way of the child's 0…3, so that no dup2 below overwrites another's source.
+  // Out of the way of the child's 0…4, so that no dup2 below overwrites another's source.
+  Descriptor control;
+  if (spec.control >= 0 && (control.fd = fcntl(spec.control, F_DUPFD_CLOEXEC, 16)) < 0) {
+    const int reason = errno == EINVAL ? EMFILE : errno;
+    close(ends[0]);
+    close(ends[1]);
+    return startError(spec.program, "fcntl", reason);
+  }
   const int child_end = fcntl(ends[1], F_DUPFD_CLOEXEC, 16);
   close(ends[1]);
   if (child_end < 0) {
@@ -73,7 +88,8 @@ Result<Child> spawn(const SpawnSpec& spec) {
   posix_spawn_file_actions_addopen(&plan.files, 1, spec.log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&plan.files, 1, 2);
   posix_spawn_file_actions_adddup2(&plan.files, child_end, kChildFd);
-  posix_spawn_file_actions_addclosefrom_np(&plan.files, kChildFd + 1);
+  if (control.fd >= 0) posix_spawn_file_actions_adddup2(&plan.files, control.fd, kChildControl);
+  posix_spawn_file_actions_addclosefrom_np(&plan.files, (control.fd >= 0 ? kChildControl : kChildFd) + 1);
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
@@ -85,6 +101,7 @@ Result<Child> spawn(const SpawnSpec& spec) {
 
   std::map<std::string, std::string> added = spec.environment;
   added["SPSCOPE_FD"] = std::to_string(kChildFd);
+  if (control.fd >= 0) added["SPSCOPE_CONTROL"] = std::to_string(kChildControl);
   std::vector<std::string> variables = childVariables(added);
   std::vector<std::string> arguments{spec.program};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());

@@ -18,6 +18,7 @@ struct SpawnSpec {
   std::vector<std::string> arguments;
   std::map<std::string, std::string> environment;  ///< added to this process's; the child also gets SPSCOPE_FD
   std::string log;                                 ///< standard output and standard error
+  int control = -1;                                ///< a socket that the child also gets, named by SPSCOPE_CONTROL; stays the caller's. -1: none
 };
 
 struct Child {

@@ -9,6 +9,7 @@ namespace spscope::session {
 using dist::holdInterrupts;
 using dist::ignoreBrokenPipes;
 using dist::InterruptGuard;
+using dist::PauseGuard;
 using dist::takeInterrupts;
 
 }  // namespace spscope::session

@@ -31,26 +31,6 @@ namespace {
 /// Weights may come from, and go to, a slow disk.
 constexpr int kSlowPhase = 10;
 
-
-Result<std::unique_ptr<dist::Collectives>> meet(const RunRequest& what, RankPlace& place) {
-  const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(what.timeout_seconds * 1e3));
-  place.meet.timeout = place.meet.connect_timeout = timeout;
-  dist::RankReporter* reporter = &place.reporter;
-  place.meet.on_collective = [reporter](std::string_view op, std::int64_t sequence, bool inside) {
-    reporter->collective(op, sequence, inside);
-  };
-  const ir::Mesh mesh{{{"dp", what.settings.dp}, {"sp", what.settings.sp}}};
-  if (place.transport != "nccl") {
-    SP_ASSIGN(auto groups, dist::connectMesh(place.meet, mesh));
-    return dist::makeAsync(std::move(groups));
-  }
-  SP_ASSIGN(auto group, dist::connectGloo(place.meet));
-  dist::NcclOptions options;
-  options.timeout = timeout;
-  options.on_collective = place.meet.on_collective;
-  return dist::connectNccl(std::move(group), options);
-}
-
 /// Everything in which a difference would make the ranks hang or compute something else.
 Status agreeOn(dist::Collectives& group, const RunRequest& what, const CompileOutcome& compiled, const ir::Graph& program) {
   SP_ASSIGN(const std::string file, fileHash(what.open.path));
@@ -94,6 +74,26 @@ bool stoppedOnRequest(const Error& error, const RunRequest& what, const Request&
 
 }  // namespace
 
+Result<std::unique_ptr<dist::Collectives>> joinGroup(const RunRequest& what, RankPlace& place) {
+  const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(what.timeout_seconds * 1e3));
+  place.meet.timeout = timeout;
+  place.meet.connect_timeout = std::max(timeout, place.meeting);
+  dist::RankReporter* reporter = &place.reporter;
+  place.meet.on_collective = [reporter](std::string_view op, std::int64_t sequence, bool inside) {
+    reporter->collective(op, sequence, inside);
+  };
+  const ir::Mesh mesh{{{"dp", what.settings.dp}, {"sp", what.settings.sp}}};
+  if (place.transport != "nccl") {
+    SP_ASSIGN(auto groups, dist::connectMesh(place.meet, mesh));
+    return dist::makeAsync(std::move(groups));
+  }
+  SP_ASSIGN(auto group, dist::connectGloo(place.meet));
+  dist::NcclOptions options;
+  options.timeout = timeout;
+  options.on_collective = place.meet.on_collective;
+  return dist::connectNccl(std::move(group), options);
+}
+
 std::int64_t predictedPeak(const ir::Graph& program, const passes::Settings& settings) {
   const auto services = exec::makeOpServices();
   return passes::predictMemory(program, passes::livenessOptions(settings, services.get())).peak;
@@ -126,7 +126,7 @@ Result<RankTraining> trainRank(const RunRequest& what, RankPlace place, const Re
   SP_ASSIGN(auto program, exec::Program::prepare(graph, program_options));
 
   reporter.phase("meet");
-  SP_ASSIGN(auto met, meet(what, place));
+  SP_ASSIGN(auto met, joinGroup(what, place));
   dist::Membership group(std::move(met));
   reporter.phase("agree");
   SP_TRY(agreeOn(*group, what, out.compiled, *graph));

@@ -16,6 +16,7 @@
 #include "core/dist/launcher.h"
 #include "core/dist/nccl_loader.h"
 #include "core/ir/hash.h"
+#include "core/session/debug_rank.h"
 #include "core/session/link_rates.h"
 #include "core/session/meeting.h"
 #include "core/session/rank_loop.h"
@@ -233,6 +234,7 @@ int rankMain(exec::ExecutionObserver* watcher) {
   const auto work = [&]() -> Status {
     if (isMeeting(reporter.request())) return meetAsRank(reporter);
     if (isLinkMeasurement(reporter.request())) return measureAsRank(reporter);
+    if (isDebugged(reporter.request())) return debugAsRank(reporter, request, watcher);
     SP_ASSIGN(const RunRequest what, runRequestFrom(reporter.request()));
     RankPlace place{reporter, {}, what.ranks, watcher};
     place.meet.rank = reporter.rank();

@@ -3,6 +3,8 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include <utility>
+
 #include "core/base/clock.h"
 #include "core/torch/rank_state.h"
 #include "core/torch/redistribution_impl.h"
@@ -23,6 +25,9 @@ struct Executor::Impl {
     std::int64_t sequence = 0;
   };
   std::vector<Started> started;
+  std::size_t position = 0;  // of a step that stops between nodes
+  bool running = false;      // there is one
+  StepOptions options;       // its own
 
   Impl(std::shared_ptr<const Program> program, dist::Collectives* c)
       : state(std::move(program)), collectives(c), started(state.program().impl().exchanges.size()) {}
@@ -113,11 +118,11 @@ struct Executor::Impl {
   Status runWait(const Step& step, ExecutionObserver* observer) {
     const auto index = static_cast<std::size_t>(step.wait);
     const Program::Impl::Exchange& x = state.program().impl().exchanges[index];
-    const Started& s = started[index];
+    Started& s = started[index];
     if (s.ticket >= 0) {
       CollectiveSpan span;
       if (observer != nullptr) span.wait_begin_ns = monotonicNs();
-      SP_ASSIGN(const dist::CollectiveTimes times, collectives->wait(s.ticket));
+      SP_ASSIGN(const dist::CollectiveTimes times, collectives->wait(std::exchange(s.ticket, -1)));
       if (observer != nullptr) {
         span.wait_end_ns = monotonicNs();
         span.begin_ns = times.begin_ns;
@@ -139,6 +144,20 @@ struct Executor::Impl {
     } catch (const std::exception& e) {
       return makeError("op-failed", e.what(), Outcome::kRunFailed);
     }
+  }
+
+  /// Waits for what a step that is given up has started: tickets are for one wait each, and nobody else will.
+  Status endStarted() {
+    for (Started& s : started)
+      if (const std::int64_t ticket = std::exchange(s.ticket, -1); ticket >= 0) SP_TRY(collectives->wait(ticket));
+    return {};
+  }
+
+  Status fitsGroup() const {
+    const ProgramOptions& options = state.program().options();
+    if (collectives != nullptr ? (collectives->rank() != options.rank || collectives->size() != options.ranks) : (options.ranks > 1))
+      return makeError("program-invalid", "the process group does not fit the program's rank and size");
+    return {};
   }
 
   Status runPlain(const CancelToken& cancel, const Step** at) {
@@ -188,10 +207,7 @@ MemoryMeter& Executor::meter() { return impl_->state.meter; }
 Result<StepResult> Executor::step(const TensorBag& inputs, const StepOptions& options) {
   const Program& program = impl_->state.program();
   const int rank = program.options().rank;
-  const int ranks = program.options().ranks;
-  dist::Collectives* const c = impl_->collectives;
-  if (c != nullptr ? (c->rank() != rank || c->size() != ranks) : (ranks > 1))
-    return makeError("program-invalid", "the process group does not fit the program's rank and size");
+  SP_TRY(impl_->fitsGroup());
 
   const c10::InferenceMode inference;
   const MeterScope counting(impl_->state.meter);
@@ -215,6 +231,59 @@ Result<StepResult> Executor::step(const TensorBag& inputs, const StepOptions& op
     return withRank(std::move(result).error(), rank, at);
   }
   return result;
+}
+
+Status Executor::begin(const TensorBag& inputs, const StepOptions& options) {
+  SP_TRY(impl_->fitsGroup());
+  const c10::InferenceMode inference;
+  const MeterScope counting(impl_->state.meter);
+  impl_->running = false;
+  SP_TRY(impl_->endStarted());
+  impl_->state.dropValues();
+  SP_TRY(impl_->state.begin(inputs));
+  seedStep(impl_->state.program(), options);
+  impl_->options = options;
+  impl_->position = 0;
+  impl_->running = true;
+  return {};
+}
+
+Status Executor::runTo(const std::atomic<std::size_t>& limit, std::atomic<std::size_t>& at) {
+  const Program& program = impl_->state.program();
+  if (!impl_->running) return makeError("program-invalid", "no step has begun");
+  const c10::InferenceMode inference;
+  const MeterScope counting(impl_->state.meter);
+  const RandomScope random(drawsOf(program, impl_->options));
+  ExecutionObserver* const observer = impl_->options.observer;
+  const int rank = program.options().rank;
+  const auto& steps = program.impl().steps;
+  std::size_t& position = impl_->position;
+  while (position < steps.size()) {
+    at.store(position);
+    if (limit.load() <= position) return {};
+    const Step& step = steps[position];
+    Status status = impl_->options.cancel.check();
+    if (status && observer != nullptr && !observer->nodeBegin(rank, *step.node, monotonicNs())) status = makeError("cancelled", "stopped by the observer", Outcome::kRunFailed);
+    impl_->state.meter.setNode(step.node);
+    if (status) status = impl_->run(step, observer);
+    if (!status) {
+      impl_->running = false;
+      return withRank(std::move(status).error(), rank, &step);
+    }
+    impl_->state.freeAfter(step);
+    impl_->state.meter.setNode(nullptr);
+    if (observer != nullptr) observer->nodeEnd(rank, *step.node, monotonicNs());
+    ++position;
+  }
+  at.store(position);
+  return {};
+}
+
+std::size_t Executor::position() const { return impl_->position; }
+
+Result<TensorBag> Executor::value(ir::ValueId id) const {
+  if (!impl_->running) return makeError("value-not-live", "no step is under way");
+  return impl_->state.value(id);
 }
 
 }  // namespace spscope::exec

@@ -5,6 +5,7 @@
 // hundred nanoseconds a node. Values are freed at their last use. Deterministic for a given thread count.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -53,6 +54,19 @@ class Executor {
   /// cancelled, those of Collectives; with the node, its source line and a note that names the rank. Before anything
   /// runs: input-missing, input-shape, input-dtype, and program-invalid where bind() or the collectives are missing.
   Result<StepResult> step(const TensorBag& inputs, const StepOptions& options = {});
+
+  // --- a step that stops between nodes: for a debugger of ranks that are processes -----------------------------------------
+  /// Begins a step at its first node; one that is under way is dropped, when the collectives that it has started have ended.
+  /// Errors: those of step() before anything runs, those of Collectives.
+  Status begin(const TensorBag& inputs, const StepOptions& options = {});
+  /// Runs nodes while the position is below `limit`, which other threads may change: it is read before every node, after the node
+  /// was stored in `at`, so that whoever lowers it and then reads `at` knows the last node that may still run. Errors: those of
+  /// step(); the step stands before the node that failed then, but what that node got done is lost: begin() again.
+  Status runTo(const std::atomic<std::size_t>& limit, std::atomic<std::size_t>& at);
+  /// Of the node that runs next; Program::nodeCount() behind the last one. The step's results stay values: nothing is updated.
+  std::size_t position() const;
+  /// A value as it is now, in a bag of one tensor named after it; "value-not-live" before it is computed and after its last use.
+  Result<TensorBag> value(ir::ValueId value) const;
 
   const Program& program() const;
   /// The counter of this rank, for what belongs to the step but is not in the program (the optimizer).

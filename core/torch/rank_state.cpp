@@ -102,6 +102,17 @@ void RankState::dropValues() {
   for (at::Tensor& value : values) value.reset();
 }
 
+Result<TensorBag> RankState::value(ir::ValueId id) const {
+  const auto i = static_cast<std::size_t>(id);
+  const ir::Graph& graph = program_->graph();
+  if (id < 0 || i >= graph.valueCount()) return makeError("value-not-live", "there is no such value");
+  if (i >= values.size() || !values[i].defined())
+    return makeError("value-not-live", "%" + graph.value(id).name + " is not computed yet, or was freed after its last use");
+  TensorBag bag;
+  bag.impl().append(graph.value(id).name, values[i]);
+  return bag;
+}
+
 Error withRank(Error error, int rank, const Program::Impl::Step* step) {
   error.outcome = Outcome::kRunFailed;
   if (step != nullptr && error.node.empty()) error.node = "%" + step->node->name;

@@ -31,6 +31,8 @@ class RankState {
   /// Takes the outputs, applies buffer updates and drops all values.
   Result<StepResult> finish();
   void dropValues();
+  /// As it is now, in a bag of one tensor named after the value. Error: value-not-live.
+  Result<TensorBag> value(ir::ValueId value) const;
 
   const Program& program() const { return *program_; }
   MemoryMeter meter;

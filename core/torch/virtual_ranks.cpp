@@ -431,15 +431,8 @@ Status VirtualRanks::restore(const VirtualSnapshot& snapshot, const TensorBag& i
 }
 
 Result<TensorBag> VirtualRanks::value(int rank, ir::ValueId id) const {
-  const auto& values = impl_->state(rank).values;
-  const auto i = static_cast<std::size_t>(id);
-  const ir::Graph& graph = impl_->state(rank).program().graph();
-  if (id < 0 || i >= graph.valueCount()) return makeError("value-not-live", "there is no such value");
-  if (!impl_->running || i >= values.size() || !values[i].defined())
-    return makeError("value-not-live", "%" + graph.value(id).name + " is not computed yet, or was freed after its last use");
-  TensorBag bag;
-  bag.impl().append(graph.value(id).name, values[i]);
-  return bag;
+  if (!impl_->running) return makeError("value-not-live", "no step is under way");
+  return impl_->state(rank).value(id);
 }
 
 Result<std::vector<StepResult>> VirtualRanks::finish() {

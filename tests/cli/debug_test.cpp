@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // spscope debug as scripts use it: commands from a file or a pipe, one JSON object a line, exit codes.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -10,6 +13,7 @@
 #include <sstream>
 #include <vector>
 
+#include "tests/support/processes.h"
 #include "tests/support/temp_folder.h"
 
 namespace spscope {
@@ -104,6 +108,50 @@ TEST_F(DebugCommand, AScriptEndsAtTheFirstCommandThatFails) {
   const Answer refused = debug("step\n", "--sp 3 --json - --sequence nothing:1");
   EXPECT_EQ(refused.code, 3);
   EXPECT_EQ(Json::parse(refused.out)["refusals"].size(), 1U);
+}
+
+/// The same but for how long it took and what was asked.
+Json withoutTimes(Json answer) {
+  for (const char* key : {"seconds", "asked", "flags", "argv", "peak_rss_bytes", "started", "machine", "command_line", "settings"}) answer.erase(key);
+  return answer;
+}
+
+TEST_F(DebugCommand, RanksThatAreProcessesGiveTheSameAnswers) {
+  const std::string script = "where\nbreak collective all_to_all\ncontinue\nlist 2\nstep 3\ndelete all\nuntil op *scaled_dot_product*\nback 4\nstep rank 1\n"
+                             "break if abs>1e9\ncontinue\nprint %input_ids\nbreakpoints\n";
+  const Answer here = debug(script, "--sp 2 --dtype float64 --json -"), there = debug(script, "--sp 2 --dtype float64 --ranks gloo --json -");
+  EXPECT_EQ(here.code, 0) << here.out;
+  EXPECT_EQ(there.code, 0) << there.out << tmp_.contents("err");
+  ASSERT_EQ(here.lines.size(), 14U);
+  ASSERT_EQ(there.lines.size(), here.lines.size()) << there.out;
+  for (std::size_t i = 0; i + 1 < here.lines.size(); ++i) EXPECT_EQ(withoutTimes(there.lines[i]), withoutTimes(here.lines[i]));
+  EXPECT_EQ(there.lines[10]["reason"], "end");
+}
+
+TEST_F(DebugCommand, WhereTheRanksAreIsOneOfThree) {
+  const Answer a = debug("step\n", "--sp 2 --ranks elsewhere --json -");
+  EXPECT_EQ(a.code, 2);
+  EXPECT_THAT(a.out, HasSubstr("virtual, gloo or nccl"));
+}
+
+TEST_F(DebugCommand, ADebuggerThatIsKilledLeavesNoRankBehind) {
+  const std::string commands = tmp_.path("commands.fifo");
+  ASSERT_EQ(::mkfifo(commands.c_str(), 0600), 0);
+  const int fifo = ::open(commands.c_str(), O_RDWR);  // both ends: neither open blocks, and the script does not end
+  dist::Process debugger(SPSCOPE_PROGRAM, {"debug", std::string(SPSCOPE_SOURCE_DIR) + "/resources/samples/llama_gqa.pt2", "--seq", "64", "--threads", "1", "--sp", "2", "--ranks", "gloo",
+                                           "--commands", commands});
+  const std::string line = "until collective\n";
+  ASSERT_EQ(::write(fifo, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  EXPECT_TRUE(debugger.awaitLine("> until collective")) << debugger.text();
+  const std::vector<int> ranks = debugger.children();
+  EXPECT_EQ(ranks.size(), 2U);
+  ::kill(debugger.pid(), SIGKILL);
+  debugger.wait();
+  ::close(fifo);
+  for (const int pid : ranks) {
+    for (int i = 0; i < 1000 && dist::isRunning(pid); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_FALSE(dist::isRunning(pid)) << pid;
+  }
 }
 
 }  // namespace

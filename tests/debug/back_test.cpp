@@ -3,7 +3,7 @@
 #include <map>
 
 #include "core/ir/pending.h"
-#include "core/session/debug/tape.h"
+#include "core/session/debug/virtual_tape.h"
 #include "core/torch/compare.h"
 #include "tests/debug/debug_session.h"
 
@@ -14,26 +14,26 @@ using Live = std::map<std::pair<int, ir::ValueId>, exec::TensorBag>;
 
 class Back : public DebugSession, public testing::WithParamInterface<std::tuple<std::string, int>> {
  protected:
-  dbg::Tape tape(std::int64_t budget = 0) {
+  std::unique_ptr<dbg::VirtualTape> tape(std::int64_t budget = 0) {
     open(std::get<0>(GetParam()), std::get<1>(GetParam()));
-    dbg::Tape::Setup setup;
+    dbg::VirtualTape::Setup setup;
     setup.programs = setup_.sides.programs;
     setup.state = setup_.sides.state;
     setup.inputs = setup_.sides.inputs;
     setup.step.seed = 7;
     setup.budget_bytes = budget;
-    return dbg::Tape::create(std::move(setup)).value();
+    return dbg::VirtualTape::create(std::move(setup)).value();
   }
   static bool onItsWay(const ir::Graph& g, ir::ValueId v) {  // a buffer that nobody may look at before the wait
     return g.value(v).producer != ir::kNone && ir::isStart(g.node(g.value(v).producer).op);
   }
   /// Copies of all values that exist, of all ranks.
-  static Live live(const dbg::Tape& tape) {
+  static Live live(dbg::Tape& tape) {
     Live out;
     for (int r = 0; r < tape.size(); ++r) {
-      const ir::Graph& g = tape.ranks().program(r).graph();
+      const ir::Graph& g = tape.graph(r);
       for (std::size_t v = 0; v < g.valueCount(); ++v)
-        if (auto value = tape.ranks().value(r, static_cast<ir::ValueId>(v)); value && !onItsWay(g, static_cast<ir::ValueId>(v))) out.emplace(std::pair{r, static_cast<ir::ValueId>(v)}, value->clone());
+        if (auto value = tape.value(r, static_cast<ir::ValueId>(v)); value && !onItsWay(g, static_cast<ir::ValueId>(v))) out.emplace(std::pair{r, static_cast<ir::ValueId>(v)}, value->clone());
     }
     return out;
   }
@@ -48,7 +48,8 @@ class Back : public DebugSession, public testing::WithParamInterface<std::tuple<
 };
 
 TEST_P(Back, AHundredNodesAndForwardAgainGiveTheSameBits) {
-  dbg::Tape t = tape();
+  const auto made = tape();
+  dbg::Tape& t = *made;
   std::map<std::size_t, Live> then;  // by move: every 50th, and the end
   while (!t.done()) {
     if (t.moves() % 50 == 0) then.emplace(t.moves(), live(t));
@@ -78,7 +79,8 @@ TEST_P(Back, AHundredNodesAndForwardAgainGiveTheSameBits) {
 }
 
 TEST_P(Back, SnapshotsStayWithinTheirBudget) {
-  dbg::Tape t = tape(200'000);
+  const auto made = tape(200'000);
+  dbg::Tape& t = *made;
   while (!t.done()) ASSERT_TRUE(t.move());
   const Live end = live(t);
   const std::size_t moves = t.moves();
@@ -89,7 +91,8 @@ TEST_P(Back, SnapshotsStayWithinTheirBudget) {
 }
 
 TEST_P(Back, AValueThatWasFreedIsMadeAgain) {
-  dbg::Tape t = tape();
+  const auto made = tape();
+  dbg::Tape& t = *made;
   std::map<std::string, std::vector<exec::TensorBag>> seen;  // copies of what the ranks had right after
   while (!t.done()) {
     const dbg::Places before = t.places();
@@ -98,10 +101,10 @@ TEST_P(Back, AValueThatWasFreedIsMadeAgain) {
     for (int r = 0; r < t.size(); ++r) {
       const auto i = static_cast<std::size_t>(r);
       if (t.places()[i] == before[i]) continue;
-      const ir::Graph& g = t.ranks().program(r).graph();
+      const ir::Graph& g = t.graph(r);
       for (const ir::ValueId v : g.node(g.order[before[i]]).outputs)
         if (v != ir::kNone && !onItsWay(g, v))
-          if (auto value = t.ranks().value(r, v)) {
+          if (auto value = t.value(r, v)) {
             auto& of = seen[g.value(v).name];
             of.resize(static_cast<std::size_t>(t.size()));
             of[i] = value->clone();
@@ -113,11 +116,11 @@ TEST_P(Back, AValueThatWasFreedIsMadeAgain) {
     for (int r = 0; r < t.size(); ++r) {
       const auto i = static_cast<std::size_t>(r);
       if (of_rank[i].empty()) continue;
-      const ir::Graph& g = t.ranks().program(r).graph();
+      const ir::Graph& g = t.graph(r);
       std::vector<ir::ValueId> ask(static_cast<std::size_t>(t.size()), ir::kNone);
       for (std::size_t v = 0; v < g.valueCount(); ++v)
         if (g.value(static_cast<ir::ValueId>(v)).name == name) ask[i] = static_cast<ir::ValueId>(v);
-      if (t.ranks().value(r, ask[i])) continue;
+      if (t.value(r, ask[i])) continue;
       const auto again = t.again(ask);
       ASSERT_TRUE(again) << name << ": " << again.error().format();
       ASSERT_TRUE(bitEqual((*again)[i], of_rank[i])) << name << " of rank " << r;

@@ -55,6 +55,10 @@ class DebugSession : public testing::Test {
     setup_.sides.inputs = session::loadInputs(*model, data, 0, request_).value();
     setup_.sides.tolerance = exec::Tolerance::of(model->computing_dtype);
     setup_.origin = dbg::Origin{model, settings, data};
+    run_.open = open;
+    run_.settings = settings;
+    run_.data = data;
+    run_.program = SPSCOPE_PROGRAM;
     debugger_ = dbg::Debugger::create(setup_, request_).value();
   }
 
@@ -127,6 +131,7 @@ class DebugSession : public testing::Test {
   DiagnosticSink diagnostics_;
   session::Request request_;
   dbg::Debugger::Setup setup_;
+  session::RunRequest run_;  ///< for ranks that are processes
   std::unique_ptr<dbg::Debugger> debugger_;
 };
 

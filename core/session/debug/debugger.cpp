@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "core/base/strings.h"
+#include "core/session/debug/process_tape.h"
 #include "core/session/debug/stage_nodes.h"
+#include "core/session/debug/virtual_tape.h"
 #include "core/session/verify.h"
 #include "core/torch/threads.h"
 
@@ -18,16 +20,46 @@ std::string parentOf(const std::string& module) {
   return dot == std::string::npos ? std::string() : module.substr(0, dot);
 }
 
+/// How often breakpoints were met and what they said, by move: moves that were put off may come to nothing.
+class Tally {
+ public:
+  Tally(const std::vector<Breakpoint>& breakpoints, std::size_t moves) { rows_.push_back({moves, hitsOf(breakpoints), 0}); }
+  void note(std::size_t moves, const std::vector<Breakpoint>& breakpoints, const std::vector<std::string>& log) {
+    if (breakpoints.empty()) return;
+    if (auto hits = hitsOf(breakpoints); hits != rows_.back().hits) rows_.push_back({moves, std::move(hits), log.size()});
+  }
+  void backTo(std::size_t moves, std::vector<Breakpoint>& breakpoints, std::vector<std::string>& log) {
+    while (rows_.size() > 1 && rows_.back().moves > moves) rows_.pop_back();
+    for (std::size_t i = 0; i < breakpoints.size(); ++i) breakpoints[i].hits = rows_.back().hits[i];
+    log.resize(std::min(log.size(), rows_.back().logged));
+  }
+
+ private:
+  struct Row {
+    std::size_t moves = 0;
+    std::vector<std::int64_t> hits;
+    std::size_t logged = 0;
+  };
+  static std::vector<std::int64_t> hitsOf(const std::vector<Breakpoint>& breakpoints) {
+    std::vector<std::int64_t> out;
+    for (const Breakpoint& b : breakpoints) out.push_back(b.hits);
+    return out;
+  }
+  std::vector<Row> rows_;
+};
+
 bool inside(const std::string& module, const std::string& of) { return of.empty() || module == of || module.starts_with(of + "."); }
 
 }  // namespace
 
 std::string_view reasonWord(StopReason reason) {
-  static constexpr std::string_view kWords[] = {"start", "step", "reached", "breakpoint", "waits", "end", "failed"};
+  static constexpr std::string_view kWords[] = {"start", "step", "reached", "breakpoint", "waits", "end", "failed", "paused"};
   return kWords[static_cast<std::size_t>(reason)];
 }
 
-Debugger::Debugger(Setup setup, const Request& request, Tape tape) : setup_(std::move(setup)), request_(request), tape_(std::move(tape)) {
+Debugger::Debugger(Setup setup, const Request& request, std::unique_ptr<Tape> tape)
+    : setup_(std::move(setup)), request_(request), owned_tape_(std::move(tape)), tape_(*owned_tape_) {
+  tape_.pauseBy(&pause_);
   for (const auto& program : setup_.sides.programs) {
     const auto known = std::find_if(sides_.begin(), sides_.end(), [&](const Side& s) { return s.graph == program.get(); });
     side_of_.push_back(static_cast<std::size_t>(known - sides_.begin()));
@@ -54,19 +86,21 @@ Debugger::Debugger(Setup setup, const Request& request, Tape tape) : setup_(std:
 }
 
 Result<std::unique_ptr<Debugger>> Debugger::create(Setup setup, const Request& request) {
-  Tape::Setup tape;
-  tape.programs = setup.sides.programs;
-  tape.state = setup.sides.state;
-  tape.inputs = setup.sides.inputs;
-  tape.step = setup.sides.step;
-  tape.step.cancel = request.cancel;
-  tape.budget_bytes = setup.sides.budget_bytes;
-  SP_ASSIGN(Tape made, Tape::create(std::move(tape)));
-  return std::unique_ptr<Debugger>(new Debugger(std::move(setup), request, std::move(made)));
+  std::unique_ptr<Tape> tape;
+  if (setup.processes) {
+    ProcessTape::Setup what{setup.sides.programs, *setup.processes, setup.sides.step};
+    SP_ASSIGN(tape, ProcessTape::create(std::move(what), request));
+  } else {
+    VirtualTape::Setup what{setup.sides.programs, setup.sides.state, setup.sides.inputs, setup.sides.step, setup.sides.budget_bytes};
+    what.step.cancel = request.cancel;
+    SP_ASSIGN(tape, VirtualTape::create(std::move(what)));
+  }
+  return std::unique_ptr<Debugger>(new Debugger(std::move(setup), request, std::move(tape)));
 }
 
 Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, const passes::Settings& settings, const DataRequest& data, const Request& request,
-                                                 std::int64_t budget_bytes) {
+                                                 std::int64_t budget_bytes, const RanksWanted& ranks) {
+  SP_TRY(checkTransport(ranks.kind));
   exec::setThreads(settings.threads);
   CompileRequest what;
   what.settings = settings;
@@ -84,6 +118,15 @@ Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, const passe
   sides.tolerance = exec::Tolerance::of(model.computing_dtype);
   sides.step.seed = data.seed;
   sides.budget_bytes = budget_bytes;
+  if (ranks.kind != "virtual") {
+    RunRequest& run = setup.processes.emplace();
+    run.open = ranks.open;
+    run.settings = settings;
+    run.data = data;
+    run.ranks = ranks.kind;
+    run.timeout_seconds = ranks.timeout_seconds;
+    run.program = ranks.program;
+  }
   return create(std::move(setup), request);
 }
 
@@ -107,7 +150,7 @@ Stop Debugger::stopAt(StopReason reason, std::int64_t moves, std::string message
     const ir::Node* node = tape_.next(r);
     place.ended = node == nullptr;
     if (node != nullptr) {
-      place.collective = tape_.ranks().meets(r);
+      place.collective = tape_.meets(r);
       place.next = nameOf(r, *node);
     }
     out.ranks.push_back(std::move(place));
@@ -121,30 +164,46 @@ Stop Debugger::where() const { return stopAt(tape_.moves() == 0 ? StopReason::kS
 
 Result<Stop> Debugger::advance(int rank, const Goal& reached, StopReason reason) {
   if (rank >= ranks()) return makeError("usage", strf("there is no rank %d: they are 0 to %d", rank, ranks() - 1), Outcome::kUsage);
-  std::int64_t moves = 0;
+  pause_ = false;  // asked for while nothing ran: nothing to pause
+  const std::size_t made = tape_.moves();
   std::vector<std::string> log;
-  const auto finish = [&](Stop stop) {
-    stop.moves = moves;
+  Tally tally(breakpoints_, made);
+  const auto complete = [&](Stop stop) {
+    stop.moves = static_cast<std::int64_t>(tape_.moves()) - static_cast<std::int64_t>(made);
     stop.log = std::move(log);
     return stop;
   };
+  const auto failed = [&](const Error& error) -> Result<Stop> {
+    tally.backTo(tape_.moves(), breakpoints_, log);
+    if (error.code == "debug-paused") return complete(stopAt(StopReason::kPaused, 0, "paused on request"));
+    if (error.code == "cancelled" || tape_.lost()) return error;
+    Stop stop = stopAt(error.code == "rank-waits" ? StopReason::kWaits : StopReason::kFailed, 0, error.message);
+    if (rank >= 0) stop.rank = rank;
+    if (!error.node.empty()) stop.node = error.node.substr(error.node.front() == '%' ? 1 : 0);
+    if (stop.reason == StopReason::kFailed) stop.message = "[" + error.code + "] " + error.message + (error.notes.empty() ? "" : ", " + error.notes.front());
+    return complete(std::move(stop));
+  };
+  const auto finish = [&](Stop stop) -> Result<Stop> {
+    const auto whole = tape_.settle();
+    if (!whole) return failed(whole.error());
+    if (!*whole) return failed(makeError("debug-paused", "", Outcome::kNo));
+    return complete(std::move(stop));
+  };
   while (true) {
-    if (tape_.done() || (rank >= 0 && tape_.next(rank) == nullptr)) return finish(stopAt(StopReason::kEnd, moves, "the step is over"));
+    if (pause_.exchange(false)) return finish(stopAt(StopReason::kPaused, 0, "paused on request"));
+    if (tape_.done() || (rank >= 0 && tape_.next(rank) == nullptr)) return finish(stopAt(StopReason::kEnd, 0, "the step is over"));
     const Places before = tape_.places();
     if (Status status = rank < 0 ? tape_.move() : tape_.move(rank); !status) {
-      const Error& error = status.error();
-      if (error.code == "cancelled") return std::move(status).error();
-      Stop stop = stopAt(error.code == "rank-waits" ? StopReason::kWaits : StopReason::kFailed, moves, error.message);
-      if (rank >= 0) stop.rank = rank;
-      if (!error.node.empty()) stop.node = error.node.substr(error.node.front() == '%' ? 1 : 0);
-      if (stop.reason == StopReason::kFailed) stop.message = "[" + error.code + "] " + error.message + (error.notes.empty() ? "" : ", " + error.notes.front());
-      return finish(std::move(stop));
+      const auto whole = tape_.settle();  // what was put off came before it
+      return failed(!whole ? whole.error() : !*whole ? makeError("debug-paused", "", Outcome::kNo) : status.error());
     }
-    ++moves;
-    SP_ASSIGN(std::optional<Stop> hit, breakAfter(before, log));
-    if (hit) return finish(std::move(*hit));
-    if (auto there = breakBefore(before, log)) return finish(std::move(*there));
-    if (reached(before)) return finish(stopAt(reason, moves));
+    auto hit = breakAfter(before, log);
+    if (!hit) return failed(hit.error());
+    if (*hit) return finish(std::move(**hit));
+    auto there = breakBefore(before, log);
+    tally.note(tape_.moves(), breakpoints_, log);
+    if (there) return finish(std::move(*there));
+    if (reached(before)) return finish(stopAt(reason, 0));
   }
 }
 
@@ -212,7 +271,7 @@ Result<Stop> Debugger::back(std::int64_t count) {
   const auto made = static_cast<std::int64_t>(tape_.moves());
   const std::int64_t moves = std::clamp<std::int64_t>(count, 0, made);
   open_.clear();
-  if (moves > 0) SP_TRY(tape_.backTo(static_cast<std::size_t>(made - moves)));
+  if (moves > 0 || tape_.lost()) SP_TRY(tape_.backTo(static_cast<std::size_t>(made - moves)));
   return stopAt(tape_.moves() == 0 ? StopReason::kStart : StopReason::kStep, -moves, moves < count ? "this is the beginning of the step" : "");
 }
 

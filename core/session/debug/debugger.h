@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The debugger of a sharded step: all ranks of it in this process, in lockstep, and the unsharded step beside them. Commands in,
+// The debugger of a sharded step: all ranks of it, in this process or as processes, and the unsharded step beside them. Commands in,
 // plain answers out; front ends (text, JSON, later the window and editors) render them.
 //
 // Where the ranks stand is the node that each runs next. Names are those of the programs, with or without "%".
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,9 +21,18 @@
 #include "core/session/debug/tape.h"
 #include "core/session/debug/twin.h"
 #include "core/session/first_difference.h"
+#include "core/session/run.h"
 #include "core/session/value_map.h"
 
 namespace spscope::session::debug {
+
+/// Where the ranks of a debugged step are.
+struct RanksWanted {
+  std::string kind = "virtual";    ///< "gloo", "nccl": a process each
+  OpenRequest open;                ///< processes: the model, which they open again
+  double timeout_seconds = 120.0;  ///< processes: of each collective, and of whatever a rank that stands is asked
+  std::string program;             ///< processes: see RunRequest::program
+};
 
 class Debugger {
  public:
@@ -30,14 +40,17 @@ class Debugger {
     Sides sides;  ///< programs, weights, inputs, and what to compare with; budget_bytes: of snapshots, and of the twin's values
     std::shared_ptr<const CompileOutcome> compiled;  ///< for the answers to "why"; null: they say less
     std::optional<Origin> origin;                    ///< for what compiles, loads or trains again; empty: that is refused
+    std::optional<RunRequest> processes;             ///< ranks as processes, which take weights and inputs from here; sides holds the same
   };
-  /// The step has begun, nothing has run. Errors: those of Tape::create.
+  /// The step has begun, nothing has run. Errors: those of VirtualTape::create, ProcessTape::create.
   static Result<std::unique_ptr<Debugger>> create(Setup setup, const Request& request);
   /// Compiles both sides, loads weights and inputs. `budget_bytes`: see Sides. Errors: those of compile, loadState, loadInputs.
   static Result<std::unique_ptr<Debugger>> open(const Model& model, const passes::Settings& settings, const DataRequest& data, const Request& request,
-                                                std::int64_t budget_bytes = 0);
+                                                std::int64_t budget_bytes = 0, const RanksWanted& ranks = {});
 
   int ranks() const { return tape_.size(); }
+  /// Process ids of the ranks; empty: they are in this process.
+  std::vector<int> processes() const { return tape_.processes(); }
   const ir::Graph& graph(int rank) const { return *setup_.sides.programs[static_cast<std::size_t>(rank)]; }
 
   // --- control. `rank` -1: all ranks together, a node each, or the collective that all have come to ------------------------
@@ -51,6 +64,10 @@ class Debugger {
   Result<Stop> until(const NodeQuery& query, int rank = -1);
   /// To a breakpoint or to the end of the step.
   Result<Stop> resume(int rank = -1);
+  /// From any thread, while a command runs: it stops as soon as all ranks can stand (reason kPaused).
+  void pause() { pause_ = true; }
+  /// The same, for a signal handler: the flag that pause() sets.
+  std::atomic<bool>& pauseFlag() { return pause_; }
   /// So many moves back; to the beginning where there are fewer.
   Result<Stop> back(std::int64_t count = 1);
   /// Back to where such a node was next on some rank the last time. Errors: debug-no-node; usage (it has not run).
@@ -111,7 +128,7 @@ class Debugger {
     std::unordered_map<std::string, ir::ValueId> values;  ///< by value's name; and by node's, of its first result
     std::vector<Counterpart> counterparts;                ///< by value; filled when first needed
   };
-  Debugger(Setup setup, const Request& request, Tape tape);
+  Debugger(Setup setup, const Request& request, std::unique_ptr<Tape> tape);
   const Side& side(int rank) const { return sides_[side_of_[static_cast<std::size_t>(rank)]]; }
   Counterpart counterpart(int rank, ir::ValueId value);
   Result<Twin*> twin();
@@ -147,7 +164,9 @@ class Debugger {
 
   Setup setup_;
   Request request_;
-  Tape tape_;
+  std::unique_ptr<Tape> owned_tape_;
+  Tape& tape_;
+  std::atomic<bool> pause_{false};
   std::vector<Side> sides_;
   std::vector<std::size_t> side_of_;   ///< by rank
   std::vector<std::int64_t> outers_;   ///< see shardOuters

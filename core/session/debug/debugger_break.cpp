@@ -126,9 +126,11 @@ Result<std::optional<Stop>> Debugger::breakAfter(const Places& before, std::vect
 
 Result<std::optional<Debugger::Met>> Debugger::met(const Condition& condition, int rank, ir::ValueId value) {
   const ir::Value& of = graph(rank).value(value);
-  const auto bag = tape_.ranks().value(rank, value);
-  if (!bag || !ir::isFloating(of.dtype)) return std::optional<Met>();  // nobody reads it: it is gone already
-  SP_ASSIGN(const exec::ValueScan scan, exec::scanValue(*bag, 1));
+  if (!ir::isFloating(of.dtype)) return std::optional<Met>();
+  const auto found = tape_.scan(rank, value, 1);
+  if (!found && found.error().code == "value-not-live") return std::optional<Met>();  // nobody reads it: it is gone already
+  if (!found) return found.error();
+  const exec::ValueScan& scan = *found;
   const auto count = [](std::int64_t n) { return static_cast<long long>(n); };
   std::string what;
   if (condition.kind == Kind::kNan && scan.nan > 0) what = strf("%lld of %lld elements are NaN", count(scan.nan), count(scan.count));
@@ -149,7 +151,8 @@ Result<std::optional<Debugger::Met>> Debugger::metAcrossRanks(const Condition& c
   const bool differs = condition.kind == Kind::kDiffers;
   if (differs ? c.reference == ir::kNone : (!c.how || c.how->kind != ir::PlacementKind::kReplicated)) return no;
   // Ranks may come to it in different moves: the last one that does has it compared.
-  auto live = tape_.ranks().value(rank, value);
+  auto live = tape_.value(rank, value);
+  if (!live && live.error().code != "value-not-live") return std::move(live).error();
   if (!live) return no;
   auto& of_rank = open_[name];
   of_rank[rank] = std::move(*live);
@@ -164,7 +167,8 @@ Result<std::optional<Debugger::Met>> Debugger::metAcrossRanks(const Condition& c
   std::vector<exec::TensorBag> parts(static_cast<std::size_t>(ranks()));
   for (int r = 0; r < ranks(); ++r) {
     if (!of_rank.contains(r)) {  // it came to it before the breakpoint was there, or all ranks do in this move
-      auto now = tape_.ranks().value(r, *valueNamed(r, name));
+      auto now = tape_.value(r, *valueNamed(r, name));
+      if (!now && now.error().code != "value-not-live") return std::move(now).error();
       if (!now) return no;
       of_rank[r] = std::move(*now);
     }
@@ -206,7 +210,8 @@ Result<std::optional<Debugger::Met>> Debugger::metAcrossRanks(const Condition& c
 Status Debugger::saveValues(const Breakpoint& breakpoint, int rank, const ir::Node& node, std::vector<std::string>& log) {
   for (const ir::ValueId v : node.outputs) {
     if (v == ir::kNone) continue;
-    const auto value = tape_.ranks().value(rank, v);
+    const auto value = tape_.value(rank, v);
+    if (!value && value.error().code != "value-not-live") return value.error();
     if (!value) continue;
     const std::string path = pathFor(breakpoint.path, graph(rank).value(v).name, rank);
     SP_TRY(path.ends_with(".npy") ? exec::saveNpy(*value, path) : exec::saveBag(*value, path));

@@ -73,8 +73,10 @@ Result<Debugger::Parts> Debugger::parts(const std::string& value, int rank) {
     if (producer != ir::kNone && ir::isStart(graph(r).node(producer).op))
       return makeError("value-not-live", "%" + graph(r).value(v).name + " is a buffer on its way between ranks: look at what the wait for it gives", Outcome::kNo);
     if (!computed(r, v)) return makeError("value-not-live", strf("%%%s is not computed yet on rank %d", graph(r).value(v).name.c_str(), r), Outcome::kNo);
-    if (auto live = tape_.ranks().value(r, v)) out.of_rank[static_cast<std::size_t>(r)] = std::move(*live);
-    else gone[static_cast<std::size_t>(r)] = v, out.again = true;
+    auto live = tape_.value(r, v);
+    if (live) out.of_rank[static_cast<std::size_t>(r)] = std::move(*live);
+    else if (live.error().code == "value-not-live") gone[static_cast<std::size_t>(r)] = v, out.again = true;
+    else return std::move(live).error();
   }
   if (!out.again) return out;
   request_.report("computing " + value + " again");

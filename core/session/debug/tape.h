@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of virtual ranks that can be run back: every move is remembered by where the ranks stood before it. To go back is to run
-// again, from the nearest snapshot before: the executor is deterministic, random ops draw by their place, so the values are the same
-// to the last bit.
-//
-// Snapshots cost memory that a run without looking back should not pay: they are taken while something runs again, where the phase
-// or the layer changes, and the closest together are dropped where they no longer fit in the budget.
+// A step of all ranks that can be moved, looked at and run back. What moves it does not say: virtual ranks of this process
+// (virtual_tape.h) or processes (process_tape.h). Every move is remembered by where the ranks stood before it. To go back is to run
+// again: the executor is deterministic, random ops draw by their place, so the values are the same to the last bit.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "core/session/model.h"
-#include "core/torch/virtual_ranks.h"
+#include "core/base/result.h"
+#include "core/ir/graph.h"
+#include "core/torch/tensor_bag.h"
+#include "core/torch/value_window.h"
 
 namespace spscope::session::debug {
 
@@ -20,65 +20,66 @@ using Places = std::vector<std::size_t>;  ///< of each rank, in its program: of 
 
 class Tape {
  public:
-  struct Setup {
-    std::vector<std::shared_ptr<const ir::Graph>> programs;  ///< of each rank
-    exec::TensorBag state, inputs;
-    exec::StepOptions step;
-    std::int64_t budget_bytes = 0;  ///< of snapshots; 0: a GiB
-  };
-  /// The step has begun, nothing has run. Errors: those of prepareRanks and VirtualRanks::begin.
-  static Result<Tape> create(Setup setup);
+  virtual ~Tape() = default;
 
-  const exec::VirtualRanks& ranks() const { return ranks_; }
-  int size() const { return ranks_.ranks(); }
+  int size() const { return static_cast<int>(programs_.size()); }
+  const ir::Graph& graph(int rank) const { return *programs_[static_cast<std::size_t>(rank)]; }
   const Places& places() const { return places_; }
   /// The node that the rank runs next; nullptr at the end.
   const ir::Node* next(int rank) const;
-  bool done() const { return ranks_.done(); }
+  bool done() const;
   std::size_t moves() const { return trail_.size(); }
   /// Where the ranks stood before move `index`.
   const Places& before(std::size_t index) const { return trail_[index]; }
+  /// Whether the next node of the rank is a collective, which all ranks run together.
+  virtual bool meets(int rank) const = 0;
 
-  /// One node of each rank that does not wait, or the collective that all wait for. Where it fails the ranks stand where they
-  /// stood before it. Errors: those of VirtualRanks::stepNode.
-  Status move();
+  /// One node of each rank that does not wait, or the collective that all wait for. It may be put off until settle() or until a
+  /// value is asked for. Where it fails the ranks stand where they stood before it. Errors: those of the executor.
+  virtual Status move() = 0;
   /// One node of one rank. Errors: also rank-waits.
-  Status move(int rank);
+  virtual Status move(int rank) = 0;
+  /// Makes the moves that were put off. Where one of them fails the later ones are forgotten, and the ranks stand before it. Where a
+  /// pause is asked for meanwhile (pauseBy) they stand as soon as they could be stopped together, later moves are forgotten: false.
+  virtual Result<bool> settle() { return true; }
+  /// Who sets the flag, from whichever thread, asks for a pause; it is cleared when that has been done. Not owned.
+  void pauseBy(std::atomic<bool>* flag) { pause_ = flag; }
   /// To where the ranks stood before move `index`; what came later is forgotten.
-  Status backTo(std::size_t index);
+  virtual Status backTo(std::size_t index) = 0;
 
-  /// A value that a rank had right after it was computed, though it may be gone by now: the step runs again, on other virtual
-  /// ranks, as far as needed. One entry per rank of `values` (kNone: not asked for). Errors: value-not-live (nobody reads it: it
-  /// is freed at once).
-  Result<std::vector<exec::TensorBag>> again(const std::vector<ir::ValueId>& values);
+  /// A value as it is now on a rank, in a bag of one tensor. Errors: value-not-live (not computed yet, or freed), those of settle();
+  /// debug-paused: the moves before were put off, and a pause came between.
+  virtual Result<exec::TensorBag> value(int rank, ir::ValueId value) = 0;
+  /// What is in it, as exec::scanValue says it. Errors: also tensor-dtype.
+  virtual Result<exec::ValueScan> scan(int rank, ir::ValueId value, std::size_t places);
+  /// A value that a rank had right after it was computed, though it may be gone by now: the step runs again as far as needed. One
+  /// entry per rank of `values` (kNone: not asked for). Errors: value-not-live (nobody reads it: it is freed at once).
+  virtual Result<std::vector<exec::TensorBag>> again(const std::vector<ir::ValueId>& values) = 0;
+
+  /// Process ids, by rank; empty: the ranks are in this process.
+  virtual std::vector<int> processes() const { return {}; }
+  /// The ranks are gone: only backTo() can begin anew.
+  virtual bool lost() const { return false; }
 
   struct Figures {
     std::size_t snapshots = 0;
     std::int64_t snapshot_bytes = 0;
-    std::int64_t run_again = 0;  ///< moves
+    std::int64_t run_again = 0;   ///< moves
+    std::int64_t stop_ns = 0;     ///< processes: from when the last stop was due (the first rank had come to it, or the pause was asked for) until all ranks stood
+    std::int64_t told_ns = 0;     ///< ... until this process knew that
+    std::int64_t run_ns = 0;      ///< processes: what the slowest rank took for the run before it
   };
-  Figures figures() const;
+  virtual Figures figures() const = 0;
 
- private:
-  Tape(Setup setup, exec::VirtualRanks ranks) : setup_(std::move(setup)), ranks_(std::move(ranks)) {}
-  struct Kept {
-    Places places;
-    std::shared_ptr<const exec::VirtualSnapshot> snapshot;
-  };
-  /// Sets `ranks` to a moment at or before `target`, and says which.
-  Result<Places> nearestBefore(exec::VirtualRanks& ranks, const Places& target);
-  Status runTo(exec::VirtualRanks& ranks, Places from, const Places& target);
-  void keep(const exec::VirtualRanks& ranks, const Places& places);
-  void readPlaces();
-  Status recover(Status failed);
+ protected:
+  explicit Tape(std::vector<std::shared_ptr<const ir::Graph>> programs) : programs_(std::move(programs)), places_(programs_.size(), 0) {}
+  /// The place of the node that makes the value. Error: value-not-live where none does.
+  Result<std::size_t> makerOf(int rank, ir::ValueId value) const;
 
-  Setup setup_;
-  exec::VirtualRanks ranks_;
-  std::unique_ptr<exec::VirtualRanks> other_;  ///< for again()
+  std::vector<std::shared_ptr<const ir::Graph>> programs_;  ///< of each rank
   Places places_;
   std::vector<Places> trail_;
-  std::vector<Kept> kept_;  ///< by rising sum of places
-  std::int64_t run_again_ = 0;
+  std::atomic<bool>* pause_ = nullptr;
 };
 
 }  // namespace spscope::session::debug
