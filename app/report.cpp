@@ -148,11 +148,16 @@ void Report::say(const Error& error) {
 }
 
 Status Report::writeLine(const std::string& line) {
-  if (json_path_ == "-") return print(line, stdout, "standard output");
+  if (json_path_ == "-") {
+    Status printed = print(line, stdout, "standard output");
+    json_lost_ = !printed;
+    return printed;
+  }
   std::ofstream out(json_path_, std::ios::binary | (line_written_ ? std::ios::app : std::ios::trunc));
   out << line;
   out.close();
   line_written_ = true;
+  json_lost_ = !out;
   return out ? Status() : makeError("file-unwritable", json_path_ + ": writing failed", Outcome::kNo);
 }
 
@@ -193,7 +198,7 @@ int Report::finish(int code) {
     }
     written(writeOutput(page_path_, text));
   }
-  if (!json_path_.empty() && (code != 0 || rank_.value_or(0) == 0)) {
+  if (!json_path_.empty() && !json_lost_ && (code != 0 || rank_.value_or(0) == 0)) {
     // Names of files may hold any bytes: what is no UTF-8 is replaced rather than losing the object.
     const std::string text = object().dump(at_once_ ? -1 : 1, ' ', false, Json::error_handler_t::replace) + "\n";
     if (line_written_) written(writeLine(text));

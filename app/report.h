@@ -73,6 +73,7 @@ class Report {
   Page wholePage(int code) const;
   Status writeLine(const std::string& line);
   bool page_is_there_ = false, at_once_ = false, line_written_ = false;
+  bool json_lost_ = false;  ///< a line of it could not be written, which was said; no further one is tried
   std::string command_, model_, json_path_, page_path_, command_line_;
   std::vector<std::pair<std::string, std::string>> flags_;
   std::optional<int> rank_;  ///< of a launch

@@ -130,6 +130,16 @@ ensureTorch() {
   touch "$(torchStamp "$kind")"
 }
 
+# What tests need in Python. Into .venv only: an installed torch elsewhere is not ours to add to.
+ensureTestPackages() {
+  local stamp
+  [ -z "${SPSCOPE_TORCH:-}" ] || return 0
+  stamp=.venv/.spscope-tests-$(hashOf cmake/test-requirements.txt)
+  [ -e "$stamp" ] && return
+  step "installing what tests need into .venv" .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r cmake/test-requirements.txt
+  touch "$stamp"
+}
+
 # --- disk -----------------------------------------------------------------------------------------------------------
 # Asked before anything is installed: what is still missing says how much is needed.
 checkDisk() {

@@ -6,12 +6,14 @@
 #include <fstream>
 #include <iostream>
 
+#include <unistd.h>
+
 #include "app/commands/command.h"
+#include "app/dap/session.h"
+#include "app/debug_flags.h"
 #include "app/line_editor.h"
-#include "app/options.h"
 #include "core/base/strings.h"
 #include "core/session/interrupt.h"
-#include "core/session/stage.h"
 
 namespace spscope::app {
 namespace {
@@ -36,22 +38,18 @@ class Debug : public Command {
   }
   std::string meaningOfNo() const override { return "a command of a script failed; cancelled; or an output could not be written"; }
   void declare(CLI::App& command) override {
-    model_.declare(command);
     flags_.declare(command);
-    data_.declare(command);
+    command.get_option("MODEL")->required(false);  // with --dap the client may name it
     command.option_defaults()->group("Debugger");
     command.add_option("--commands", commands_, "commands, one a line (default and -: standard input)")->type_name("FILE");
-    command.add_option("--ranks", ranks_.kind, "virtual: all in this process; gloo and nccl: a process each")->capture_default_str()->type_name("virtual|gloo|nccl");
-    command.add_option("--timeout", ranks_.timeout_seconds, "processes: deadline of every collective, in seconds; none runs while they stand")
-        ->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
-    command.add_option("--history", budget_mib_, "memory for snapshots and for values of the unsharded step, each, in MiB")->check(numberFrom(1.0, 1e7))->capture_default_str()->type_name("MIB");
+    command.add_flag("--dap", dap_, "speak the Debug Adapter Protocol with an editor on standard input and output (docs/editors.md); flags are defaults of its launch request");
   }
 
-  bool mayBeAbandoned() const override { return interactive(); }  // ranks that are processes end with this one
+  bool mayBeAbandoned() const override { return dap_ || interactive(); }  // ranks that are processes end with this one
   Result<int> run(Report& report, const session::Request& request) override {
-    report.setModel(model_.path);
-    SP_ASSIGN(session::OpenRequest what, model_.request());
-    SP_ASSIGN(what, session::resolveStage(what));
+    report.setModel(flags_.model.path);
+    if (dap_) return serve(report, request);
+    if (flags_.model.path.empty()) return makeError("usage", "debug needs a MODEL", Outcome::kUsage);
     std::ifstream file;
     const bool from_file = !commands_.empty() && commands_ != "-";
     if (from_file) {
@@ -60,13 +58,7 @@ class Debug : public Command {
       file.open(commands_);
       if (!file) return makeError("file-missing", "there is no file " + commands_, Outcome::kUsage);
     }
-    SP_ASSIGN(const auto model, session::open(what, request));
-    SP_ASSIGN(const passes::Settings settings, flags_.settings(model_));
-    SP_ASSIGN(const session::DataRequest data, data_.request());
-    const auto budget = static_cast<std::int64_t>(budget_mib_ * 1024 * 1024);
-    dbg::RanksWanted ranks = ranks_;
-    ranks.open = what;
-    SP_ASSIGN(const auto debugger, dbg::Debugger::open(*model, settings, data, request, budget, ranks));
+    SP_ASSIGN(const auto debugger, flags_.open(request));
     report.tellAtOnce();
     report.json["ranks"] = debugger->ranks();
     return interactive() ? converse(report, *debugger, request) : obey(report, *debugger, request, from_file ? static_cast<std::istream&>(file) : std::cin);
@@ -117,12 +109,30 @@ class Debug : public Command {
     return 0;
   }
 
-  ModelFlags model_;
-  CompileFlags flags_;
-  DataFlags data_;
+  /// With an editor: standard output is the protocol's alone, and what else is printed goes to standard error.
+  Result<int> serve(Report& report, const session::Request& request) const {
+    if (!commands_.empty()) return makeError("usage", "--dap and --commands: one of them", Outcome::kUsage);
+    if (report.jsonToStdout()) return makeError("usage", "--dap has standard output for itself: name a file for --json", Outcome::kUsage);
+    std::fflush(stdout);
+    const int out = ::dup(STDOUT_FILENO);
+    if (out < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return makeError("internal", "standard output cannot be set aside", Outcome::kRunFailed);
+    report.tellAtOnce();
+    std::int64_t requests = 0;
+    const Status ended = [&] {
+      dap::Session session(STDIN_FILENO, out, flags_, request);
+      Status status = session.run();
+      requests = session.requests();
+      return status;
+    }();
+    ::close(out);
+    report.json["requests"] = requests;
+    if (!ended) return ended.error();
+    return 0;
+  }
+
+  DebugFlags flags_;
   std::string commands_;
-  double budget_mib_ = 1024;
-  dbg::RanksWanted ranks_;
+  bool dap_ = false;
 };
 
 }  // namespace

@@ -53,6 +53,8 @@ void stopPage(Page& page, const Stop& s) {
   page.table(std::move(rows));
 }
 
+}  // namespace
+
 std::string figuresOf(const RankValue& v) {
   if (v.scan.count == 0) return "no elements";
   std::string out = strf("min %.6g, mean %.6g, max %.6g, zeros %.3g %%", v.summary.min, v.summary.mean, v.summary.max,
@@ -62,6 +64,8 @@ std::string figuresOf(const RankValue& v) {
   if (!v.scan.strange.empty()) out += ", first at " + dims(v.scan.strange.front());
   return out;
 }
+
+namespace {
 
 void cellsPage(Page& page, const exec::ValueWindow& w) {
   const std::int64_t columns = w.shape.empty() ? 1 : w.shape.back();

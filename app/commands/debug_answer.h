@@ -10,6 +10,9 @@ namespace spscope::app {
 Page debugPage(const session::debug::Answer& answer);
 Json debugJson(const session::debug::Answer& answer);
 
+/// "min -1, mean 0, max 1, zeros 0 %, NaN 3, first at [0, 5]".
+std::string figuresOf(const session::debug::RankValue& value);
+
 /// Where a step differs from the unsharded one; null where it does not.
 Json differenceJson(const std::optional<session::FirstDifference>& difference);
 

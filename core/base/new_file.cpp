@@ -14,8 +14,11 @@ namespace spscope {
 namespace fs = std::filesystem;
 
 namespace {
-Error unwritable(const std::string& path, const std::string& why) {
-  return makeError("file-unwritable", path + ": " + why, Outcome::kNo);
+/// `remedy` where the code's own, about permissions and space, does not help.
+Error unwritable(const std::string& path, const std::string& why, const char* remedy = "") {
+  Error error = makeError("file-unwritable", path + ": " + why, Outcome::kNo);
+  error.remedy = remedy;
+  return error;
 }
 }  // namespace
 
@@ -25,11 +28,11 @@ NewFile::NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + 
 Result<NewFile> NewFile::at(const std::string& path) {
   std::error_code failed;
   const fs::file_status what = fs::status(path, failed);
-  if (fs::is_directory(what)) return unwritable(path, "is a folder");
-  if (fs::exists(what) && !fs::is_regular_file(what)) return unwritable(path, "is no regular file");
+  if (fs::is_directory(what)) return unwritable(path, "is a folder", "Name a file in it.");
+  if (fs::exists(what) && !fs::is_regular_file(what)) return unwritable(path, "is no regular file", "Name another file.");
   const fs::path target = fs::is_regular_file(what) ? fs::canonical(path, failed) : fs::path(path);
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder, failed)) return unwritable(path, "the folder " + folder.string() + " does not exist");
+  if (!fs::is_directory(folder, failed)) return unwritable(path, "the folder " + folder.string() + " does not exist", "Make the folder, or name a file in one that is there.");
   NewFile out(target.string());
   fs::remove(out.temporary_, failed);
   return out;

@@ -79,6 +79,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   std::string best;
   std::size_t best_distance = 4;
   for (const std::string& c : candidates) {
+    if (std::max(c.size(), word.size()) - std::min(c.size(), word.size()) >= best_distance) continue;  // also bounds the work for endless words
     std::vector<std::size_t> row(c.size() + 1);
     for (std::size_t j = 0; j <= c.size(); ++j) row[j] = j;
     for (std::size_t i = 1; i <= word.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/io/json.h"
+#include "core/ir/python_stack.h"
 
 namespace spscope::io {
 namespace {
@@ -77,26 +78,11 @@ bool parseModuleStack(std::string_view stack, ModuleRef* out) {
 
 std::string sourceOfStack(std::string_view trace) {
   std::string best, any;
-  constexpr std::string_view kFile = "File \"", kLine = ", line ";
-  for (std::size_t at = trace.find(kFile); at != std::string_view::npos; at = trace.find(kFile, at)) {
-    at += kFile.size();
-    const std::size_t quote = trace.find('"', at);
-    if (quote == std::string_view::npos) break;
-    const std::string_view file = trace.substr(at, quote - at);
-    if (trace.substr(quote + 1, kLine.size()) != kLine) continue;
-    const std::size_t digits = quote + 1 + kLine.size();
-    std::size_t end = digits;
-    while (end < trace.size() && trace[end] >= '0' && trace[end] <= '9') ++end;
-    if (end == digits) continue;
-    const std::size_t slash = file.rfind('/');
-    std::string source(slash == std::string_view::npos ? file : file.substr(slash + 1));
-    source += ':';
-    source += trace.substr(digits, end - digits);
-    const bool library = file.substr(0, 6) == "torch/" || file.find("/site-packages/torch/") != std::string_view::npos ||
-                         file.find("/dist-packages/torch/") != std::string_view::npos ||
-                         file.substr(0, 20) == "site-packages/torch/" || file.substr(0, 1) == "<";
-    (library ? any : best) = std::move(source);
-    at = end;
+  for (const ir::PythonFrame& frame : ir::framesOf(trace)) {
+    const std::size_t slash = frame.file.rfind('/');
+    std::string source(slash == std::string_view::npos ? frame.file : frame.file.substr(slash + 1));
+    source += ':' + std::to_string(frame.line);
+    (ir::isTorchFile(frame.file) ? any : best) = std::move(source);
   }
   return best.empty() ? any : best;
 }

@@ -59,22 +59,34 @@ Result<ValueScan> scanValue(const TensorBag& value, std::size_t places) {
   return out;
 }
 
+namespace {
+
+/// A window that the tensor does not have.
+Error noWindow(std::string message, const at::Tensor& whole) {
+  Error error = makeError("tensor-shape", std::move(message), Outcome::kUsage);
+  error.remedy = "Give a range of each dimension, from the first on, as 0,2:5,: - negative ones count from the end.";
+  error.legal = "ranges within [" + join(whole.sizes().vec(), ", ") + "]";
+  return error;
+}
+
+}  // namespace
+
 Result<ValueWindow> windowOf(const TensorBag& value, const std::vector<Range>& ranges, std::int64_t limit) {
   SP_ASSIGN(at::Tensor t, only(value));
+  const at::Tensor whole = t;
   if (static_cast<std::int64_t>(ranges.size()) > t.dim())
-    return makeError("tensor-shape", strf("%zu ranges for a tensor of %lld dimensions", ranges.size(), static_cast<long long>(t.dim())));
+    return noWindow(strf("%zu ranges for a tensor of %lld dimensions", ranges.size(), static_cast<long long>(t.dim())), whole);
   for (std::size_t d = 0; d < ranges.size(); ++d) {
     const auto dim = static_cast<std::int64_t>(d);
     const std::int64_t size = t.size(dim);
     const auto counted = [&](std::int64_t i) { return i < 0 ? i + size : i; };
     const std::int64_t begin = counted(ranges[d].begin), end = ranges[d].end ? counted(*ranges[d].end) : size;
     if (begin < 0 || end > size || begin > end)
-      return makeError("tensor-shape", strf("dimension %zu has %lld elements: %lld to %lld is outside", d, static_cast<long long>(size), static_cast<long long>(begin),
-                                            static_cast<long long>(end)));
+      return noWindow(strf("dimension %zu has %lld elements: %lld to %lld is outside", d, static_cast<long long>(size), static_cast<long long>(begin), static_cast<long long>(end)), whole);
     t = t.narrow(dim, begin, end - begin);
   }
   if (t.numel() > limit)
-    return makeError("tensor-shape", strf("%lld elements are too many to list (at most %lld)", static_cast<long long>(t.numel()), static_cast<long long>(limit)));
+    return noWindow(strf("%lld elements are too many to list (at most %lld)", static_cast<long long>(t.numel()), static_cast<long long>(limit)), whole);
   ValueWindow out;
   out.shape = t.sizes().vec();
   forElements(t, [&](std::int64_t, double x) { out.values.push_back(x); });

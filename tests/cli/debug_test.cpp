@@ -98,6 +98,15 @@ TEST_F(DebugCommand, AFileOfAnswersAndTheTextOfThem) {
   EXPECT_EQ(lines[3]["command"], "quit");
 }
 
+TEST_F(DebugCommand, AFileThatCannotBeWrittenIsSaidOnce) {
+  const Answer a = debug("step\nstep\n", "--sp 2 --json /dev/full");
+  EXPECT_EQ(a.code, 1);
+  const std::string said = tmp_.contents("err");
+  const std::size_t first = said.find("error[file-unwritable]");
+  ASSERT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("error[file-unwritable]", first + 1), std::string::npos) << said;
+}
+
 TEST_F(DebugCommand, AScriptEndsAtTheFirstCommandThatFails) {
   const Answer a = debug("step\ncontineu\nstep\n", "--sp 2 --json -");
   EXPECT_EQ(a.code, 1);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every command, by its line of text, on models of the zoo.
+#include <filesystem>
 #include <fstream>
 
 #include "core/base/strings.h"
+#include "core/ir/python_stack.h"
 #include "core/torch/tensor_store.h"
 #include "tests/debug/debug_session.h"
 #include "tests/support/mesh_run.h"
@@ -119,6 +121,78 @@ TEST_P(Commands, BreakpointsStopLogAndSave) {
   EXPECT_TRUE(say("delete all").breakpoints->empty());
 }
 
+TEST_P(Commands, NoSavedValueTakesTheFileOfAnother) {
+  const mesh::Folder folder;
+  say("break op aten.mul* do save " + folder.path + "/x.npy");
+  const std::size_t saved = say("continue").stop->log.size();
+  std::size_t files = 0;
+  for (const auto& e : std::filesystem::directory_iterator(folder.path)) files += e.is_regular_file();
+  EXPECT_GT(saved, 8u);
+  EXPECT_EQ(files, saved);
+  // One value alone keeps the name that was asked for.
+  say("delete all");
+  say("restart");
+  const std::string name = shardedValue();
+  say("break %" + name + " do save " + folder.path + "/alone.npy");
+  say("continue");
+  EXPECT_TRUE(std::filesystem::exists(folder.path + "/alone.rank0.npy"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path + "/alone.rank1.npy"));
+}
+
+TEST_P(Commands, ALineIsEnteredOnceALayerAndPhase) {
+  // The line of the outermost frame is on every stack: whatever ran there began with the first node of each layer and phase.
+  std::string outer, inner;
+  for (const ir::NodeId id : graph().order) {
+    const ir::Node& n = graph().node(id);
+    if (!ir::isAttention(n.op) || !n.location || n.phase != ir::Phase::kForward) continue;
+    const auto frames = ir::framesOf(n.location->stack);
+    ASSERT_GT(frames.size(), 1u);
+    outer = std::string(frames.front().file) + ":" + std::to_string(frames.front().line);
+    inner = std::string(frames.back().file.substr(frames.back().file.rfind('/') + 1)) + ":" + std::to_string(frames.back().line);
+    break;
+  }
+  const auto nodes = say("find line " + outer).nodes;
+  std::size_t entries = 0, on_it = 0;
+  const ir::Node* last = nullptr;
+  for (const ir::NodeId id : graph().order) {
+    const ir::Node& n = graph().node(id);
+    const bool on = n.location && n.location->stack.find(", line " + outer.substr(outer.rfind(':') + 1) + ",") != std::string::npos;
+    on_it += on;
+    entries += on && (last == nullptr || last->phase != n.phase || ir::layerOf(last->location->module_path) != ir::layerOf(n.location->module_path));
+    last = on ? &n : nullptr;
+  }
+  EXPECT_EQ(nodes.size(), entries);
+  EXPECT_LT(nodes.size(), on_it / 3);
+  // A function's line, by the end of its path.
+  say("break line " + inner);
+  const dbg::Stop stop = say("continue").stop.value();
+  EXPECT_EQ(stop.reason, dbg::StopReason::kBreakpoint);
+  EXPECT_EQ(stop.ranks[0].next.phase, "forward");
+  EXPECT_EQ(refused("find line nowhere.py:1").code, "debug-no-node");
+  EXPECT_EQ(refused("find line nowhere.py").code, "debug-no-node");
+}
+
+TEST_P(Commands, BackToTheLastBreakpointThatWasMet) {
+  say("break op aten.mul*");
+  say("break op aten.add* if abs>0.01");
+  std::vector<dbg::Stop> stops;
+  for (int i = 0; i < 4; ++i) stops.push_back(say("continue").stop.value());
+  const auto hits = debugger_->breakpoints();
+  say("step 2 rank 1");  // ranks need not stand together
+  for (std::size_t i = stops.size(); i-- > 0;) {
+    const dbg::Stop back = debugger_->backToBreakpoint().value();
+    EXPECT_EQ(back.reason, dbg::StopReason::kBreakpoint);
+    EXPECT_EQ(back.made, stops[i].made);
+    EXPECT_EQ(back.breakpoint, stops[i].breakpoint);
+    EXPECT_EQ(back.node, stops[i].node);
+    for (int r = 0; r < ranks_; ++r) EXPECT_EQ(placeOf(back, r), placeOf(stops[i], r));
+  }
+  const dbg::Stop beginning = debugger_->backToBreakpoint().value();
+  EXPECT_EQ(beginning.reason, dbg::StopReason::kStart);
+  EXPECT_EQ(beginning.made, 0);
+  for (std::size_t i = 0; i < hits.size(); ++i) EXPECT_EQ(debugger_->breakpoints()[i].hits, hits[i].hits);
+}
+
 TEST_P(Commands, ValuesAreShownGatheredComparedAndSaved) {
   const mesh::Folder folder;
   const std::string name = shardedValue();
@@ -195,6 +269,17 @@ TEST_P(Commands, WhatIsNotUnderstoodIsSaidWithTheNearestNames) {
   const std::string name = shardedValue();
   EXPECT_EQ(refused("print %" + name + "x").legal, "%" + name);
   EXPECT_EQ(refused("until %" + name + "x").legal, "%" + name);
+  EXPECT_EQ(refused("print %" + std::string(300'000, 'x')).code, "value-unknown");
+  const std::string kinds = refused("until collective foo").legal;
+  EXPECT_THAT(split(kinds, ','), testing::Contains("all_reduce"));
+  EXPECT_THAT(kinds, testing::Not(testing::HasSubstr("%")));
+  // What is wrong with a window or a file, and what would be right.
+  const Error window = refused("print %input_ids 0,99999");
+  EXPECT_EQ(window.code, "tensor-shape");
+  EXPECT_THAT(window.remedy, testing::HasSubstr("a range of each dimension"));
+  EXPECT_THAT(window.legal, testing::StartsWith("ranges within ["));
+  EXPECT_THAT(refused("print %input_ids 0,0,0").remedy, testing::HasSubstr("a range of each dimension"));
+  EXPECT_THAT(refused("save %input_ids /no/such/folder/x.npy").remedy, testing::HasSubstr("Make the folder"));
   EXPECT_TRUE(say("   # nothing").command.empty());
   EXPECT_EQ(say("help").help.size(), dbg::commandTable().size());
   EXPECT_TRUE(say("quit").quit);
@@ -205,7 +290,7 @@ TEST_P(Commands, WhatIsNotUnderstoodIsSaidWithTheNearestNames) {
 INSTANTIATE_TEST_SUITE_P(Models, Commands, testing::Combine(testing::Values("llama_causal_gqa_pos", "llama_gqa_pad"), testing::Values(2, 4)), nameWithRanks);
 
 TEST(DebugBreakpoints, TextsAreReadBackAsTheyArePrinted) {
-  for (const char* text : {"%mm_3", "op aten.mm* if nan", "module model.layers.0 if abs>3 hit 2", "source model.py:12 do log", "phase backward if differs rank 1",
+  for (const char* text : {"%mm_3", "op aten.mm* if nan", "module model.layers.0 if abs>3 hit 2", "source model.py:12 do log", "line model.py:12", "phase backward if differs rank 1",
                            "collective all_to_all", "any if zeros>0.5 do save x.npy", "any if hit 3"}) {
     std::vector<std::string> words;
     for (const std::string& w : split(text, ' ')) words.push_back(w);

@@ -36,7 +36,7 @@ struct Breakpoint {
   NodeQuery where;
   Condition condition;
   Action action = Action::kStop;
-  std::string path;       ///< kSave: "%" in it becomes the value's name, and the rank is added before the ending
+  std::string path;       ///< kSave: "%" in it becomes the value's name (added where several values are saved without it), and the rank is added before the ending
   int rank = -1;          ///< of one rank only; -1: of any
   std::int64_t hits = 0;  ///< times that node and condition were met
   std::string text() const;  ///< as it is typed behind "break"

@@ -72,6 +72,8 @@ class Debugger {
   Result<Stop> back(std::int64_t count = 1);
   /// Back to where such a node was next on some rank the last time. Errors: debug-no-node; usage (it has not run).
   Result<Stop> backTo(const NodeQuery& query);
+  /// Back to where a breakpoint that stops was met the last time before now, else to the beginning. Hits are neither counted nor asked for.
+  Result<Stop> backToBreakpoint();
 
   // --- breakpoints -----------------------------------------------------------------------------------------------------------
   /// Gives it its number. Errors: debug-no-node, usage (no such rank).
@@ -156,10 +158,13 @@ class Debugger {
   struct Met {
     std::string why;
     int rank = 0;
+    std::string node = {};  ///< only of metNow()
   };
   /// Where the condition is met by a value that a rank has just made.
   Result<std::optional<Met>> met(const Condition& condition, int rank, ir::ValueId value);
   Result<std::optional<Met>> metAcrossRanks(const Condition& condition, int rank, ir::ValueId value, const Places& before);
+  /// The last breakpoint with a condition on values that what has just run meets, by its number. Counts nothing.
+  Result<std::optional<std::pair<int, Met>>> metNow(const Places& before);
   Status saveValues(const Breakpoint& breakpoint, int rank, const ir::Node& node, std::vector<std::string>& log);
 
   Setup setup_;

@@ -14,10 +14,13 @@ using Kind = Condition::Kind;
 
 std::string indexText(const ir::Dims& index) { return "[" + join(index, ", ") + "]"; }
 
-/// "out.npy" for rank 1 of %mm: "out.rank1.npy"; "%" stands for the value's name.
-std::string pathFor(std::string path, const std::string& value, int rank) {
+/// "out.npy" for rank 1 of %mm: "out.rank1.npy"; "%" stands for the value's name. `several`: more values than one go to this path, and
+/// none must take another's file: "out.mm.rank1.npy".
+std::string pathFor(std::string path, std::string value, int rank, bool several) {
+  std::replace(value.begin(), value.end(), '/', '_');
+  const bool named = path.find('%') != std::string::npos;
   for (std::size_t at = path.find('%'); at != std::string::npos; at = path.find('%', at + value.size())) path.replace(at, 1, value);
-  return path.insert(path.rfind('.'), ".rank" + std::to_string(rank));
+  return path.insert(path.rfind('.'), (several && !named ? "." + value : "") + ".rank" + std::to_string(rank));
 }
 
 }  // namespace
@@ -208,12 +211,14 @@ Result<std::optional<Debugger::Met>> Debugger::metAcrossRanks(const Condition& c
 }
 
 Status Debugger::saveValues(const Breakpoint& breakpoint, int rank, const ir::Node& node, std::vector<std::string>& log) {
+  const auto& marks = marks_[static_cast<std::size_t>(&breakpoint - breakpoints_.data())][side_of_[static_cast<std::size_t>(rank)]];
+  const bool several = node.outputs.size() > 1 || std::count(marks.begin(), marks.end(), true) > 1;
   for (const ir::ValueId v : node.outputs) {
     if (v == ir::kNone) continue;
     const auto value = tape_.value(rank, v);
     if (!value && value.error().code != "value-not-live") return value.error();
     if (!value) continue;
-    const std::string path = pathFor(breakpoint.path, graph(rank).value(v).name, rank);
+    const std::string path = pathFor(breakpoint.path, graph(rank).value(v).name, rank, several);
     SP_TRY(path.ends_with(".npy") ? exec::saveNpy(*value, path) : exec::saveBag(*value, path));
     log.push_back(strf("move %zu: breakpoint %d: %%%s of rank %d is in ", tape_.moves(), breakpoint.id, graph(rank).value(v).name.c_str(), rank) + path);
   }

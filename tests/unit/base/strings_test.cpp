@@ -31,6 +31,12 @@ TEST(Strings, DoublesRoundTripShortest) {
 TEST(Strings, NearestFindsTypingMistakesOnly) {
   EXPECT_EQ(nearest("complie", {"compile", "verify"}), "compile");
   EXPECT_EQ(nearest("zebra", {"compile", "verify"}), "");
+  EXPECT_EQ(nearest("abc", {"abcdef", "abcdefg"}), "abcdef");  // three away, four away
+}
+
+TEST(Strings, NearestOfAnEndlessWordIsFoundAtOnce) {
+  const std::vector<std::string> names(5000, std::string(40, 'x'));
+  EXPECT_EQ(nearest(std::string(300'000, 'x'), names), "");  // 6e10 steps letter by letter
 }
 
 TEST(Hash, PartsDoNotRunTogether) {

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `spscope debug` needs to know to begin a step: as flags of the command line, and as arguments of a client's launch request.
+#pragma once
+
+#include <memory>
+
+#include "app/options.h"
+#include "core/session/debug/debugger.h"
+
+namespace spscope::app {
+
+struct DebugFlags {
+  ModelFlags model;
+  CompileFlags compile;
+  DataFlags data;
+  double budget_mib = 1024;
+  session::debug::RanksWanted ranks;  ///< its `open` is filled in by open()
+
+  void declare(CLI::App& command);
+  /// Opens the model, compiles both sides, loads weights and inputs. Errors: those of session::open and Debugger::open.
+  Result<std::unique_ptr<session::debug::Debugger>> open(const session::Request& request) const;
+};
+
+}  // namespace spscope::app
