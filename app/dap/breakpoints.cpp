@@ -67,9 +67,11 @@ bool Breakpoints::Entry::sameAs(const Entry& o) const {
 
 Json Breakpoints::filters() {
   Json out = Json::array();
-  for (const Filter& f : kFilters)
-    out.push_back({{"filter", f.filter}, {"label", f.label}, {"description", f.description}, {"default", false}, {"supportsCondition", true},
-                   {"conditionDescription", std::string("of one rank only, from the n-th time on") + (std::string(f.filter) == "differs" ? ", by more than a share of its norm: >1e-3 rank 1 hit 2" : ": rank 1 hit 2")}});
+  for (const Filter& f : kFilters) {
+    const bool bound = std::string_view(f.filter) == "differs";
+    const std::string condition = std::string("of one rank only, from the n-th time on") + (bound ? ", by more than a share of its norm: >1e-3 rank 1 hit 2" : ": rank 1 hit 2");
+    out.push_back({{"filter", f.filter}, {"label", f.label}, {"description", f.description}, {"default", false}, {"supportsCondition", true}, {"conditionDescription", condition}});
+  }
   return out;
 }
 

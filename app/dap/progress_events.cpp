@@ -15,7 +15,7 @@ void ProgressEvents::show(const Progress& progress) {
   if (!begun_) {
     body["title"] = title_;
     body["requestId"] = seq_;
-    body["cancellable"] = true;
+    body["cancellable"] = cancellable_;
   }
   body["message"] = what;
   if (progress.total > 0) body["percentage"] = std::clamp(100.0 * static_cast<double>(progress.done) / static_cast<double>(progress.total), 0.0, 100.0);

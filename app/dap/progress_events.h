@@ -13,9 +13,9 @@ namespace spscope::app::dap {
 
 class ProgressEvents {
  public:
-  /// `wanted`: whether the client takes such events. `id` is of this one only; the request `seq` is what is at work.
-  ProgressEvents(Connection& connection, bool wanted, std::string title, std::string id, std::int64_t seq)
-      : connection_(connection), wanted_(wanted), title_(std::move(title)), id_(std::move(id)), seq_(seq) {}
+  /// `wanted`: whether the client takes such events; the request `seq` is what is at work.
+  ProgressEvents(Connection& connection, bool wanted, std::string title, std::int64_t seq, bool cancellable)
+      : connection_(connection), wanted_(wanted), cancellable_(cancellable), title_(std::move(title)), id_("request-" + std::to_string(seq)), seq_(seq) {}
   ~ProgressEvents();
   ProgressEvents(const ProgressEvents&) = delete;
   ProgressEvents& operator=(const ProgressEvents&) = delete;
@@ -25,7 +25,7 @@ class ProgressEvents {
 
  private:
   Connection& connection_;
-  const bool wanted_;
+  const bool wanted_, cancellable_;
   const std::string title_, id_;
   const std::int64_t seq_;
   std::mutex mutex_;

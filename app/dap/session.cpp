@@ -92,6 +92,8 @@ void Session::handle(const Request& request) {
     const std::lock_guard lock(busy_mutex_);
     busy_ = std::move(token);
     busy_seq_ = 0;  // only a client that leaves cancels it: the debugger could not go on
+    progress_events_.reset();
+    if (busy_) progress_events_ = std::make_unique<ProgressEvents>(connection_, progress_, request.command, request.seq, false);
   };
   if (debugger_ != nullptr) workOn(working_);
   Result<Json> body = (this->*entry->second.run)(Fields(request.command, request.arguments));
@@ -110,7 +112,7 @@ void Session::arrived(const Request& request) {
   if (request.command == "cancel") {
     const Fields arguments("cancel", request.arguments);
     meant = arguments.number("requestId", -1).value_or(-1) == busy_seq_;
-    meant = meant || (progress_events_ && arguments.text("progressId", "").value_or("") == progress_events_->id());
+    meant = meant || (busy_seq_ > 0 && progress_events_ && arguments.text("progressId", "").value_or("") == progress_events_->id());
   }
   if (leaves || meant) busy_->cancel();
 }

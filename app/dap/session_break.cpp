@@ -36,7 +36,8 @@ Result<Json> Session::exceptionInfo(const Fields& arguments) {
   SP_TRY(rankOfThread(arguments));
   if (!failure_.empty()) return Json{{"exceptionId", "failed"}, {"description", failure_}, {"breakMode", "always"}};
   if (!exception_) return makeError("dap-order", "exceptionInfo: it did not stop for an exception", Outcome::kUsage);
-  return Json{{"exceptionId", exception_->name}, {"description", last_.message}, {"breakMode", "always"}, {"details", {{"message", last_.message}, {"typeName", exception_->name}, {"evaluateName", "%" + last_.node}}}};
+  const Json details = {{"message", last_.message}, {"typeName", exception_->name}, {"evaluateName", "%" + last_.node}};
+  return Json{{"exceptionId", exception_->name}, {"description", last_.message}, {"breakMode", "always"}, {"details", details}};
 }
 
 }  // namespace spscope::app::dap

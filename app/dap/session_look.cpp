@@ -169,7 +169,8 @@ Result<Json> Session::completions(const Fields& arguments) {
   constexpr std::size_t kMost = 200;
   for (const std::string& one : dbg::completions(*debugger_, line)) {
     if (targets.size() == kMost) break;
-    targets.push_back({{"label", one}, {"type", one.starts_with('%') ? "variable" : start == 0 ? "function" : "keyword"}, {"start", static_cast<std::int64_t>(start)}, {"length", line.size() - start}});
+    const char* const type = one.starts_with('%') ? "variable" : start == 0 ? "function" : "keyword";
+    targets.push_back({{"label", one}, {"type", type}, {"start", static_cast<std::int64_t>(start)}, {"length", line.size() - start}});
   }
   return Json{{"targets", std::move(targets)}};
 }

@@ -56,6 +56,8 @@ class Breakpoints(unittest.TestCase):
             self.assertEqual(c.ask("stackTrace", threadId=2, levels=1)["stackFrames"][0]["line"], line)
             self.assertIn({"line": line}, c.ask("breakpointLocations", source=top["source"], line=line - 3, endLine=line + 3)["breakpoints"])
             self.assertEqual(c.ask("breakpointLocations", source=PYTHON, line=249)["breakpoints"], [{"line": 249}])
+            older = c.ask("setBreakpoints", {"source": top["source"], "lines": [line]})["breakpoints"]
+            self.assertEqual([b["line"] for b in older], [line])
             # A Source may come back by its name alone.
             again = c.ask("setBreakpoints", {"source": {"name": top["source"]["name"]}, "breakpoints": [{"line": line}]})["breakpoints"]
             self.assertTrue(again[0]["verified"])
@@ -162,7 +164,7 @@ class Control(unittest.TestCase):
 
     def test_what_runs_can_be_paused_and_the_end_is_a_place_to_look(self):
         with Client(PROGRAM) as c:
-            c.begin(MODEL, dtype="float64", sp=2)
+            c.begin(MODEL, dtype="float64", sp=2, seq=512, initialize={"supportsProgressReporting": True})
             c.ask("continue", threadId=1)
             c.ask("pause", threadId=1)
             stop = c.event("stopped")
@@ -174,12 +176,22 @@ class Control(unittest.TestCase):
             self.assertEqual(c.ask("stackTrace", threadId=1)["stackFrames"][0]["name"], "the end of the step")
             self.assertEqual(c.ask("restart"), {})
             self.assertEqual(c.event("stopped")["reason"], "entry")
-            c.go()
+            self.assertIn("nothing is wrong", c.ask("evaluate", expression="wrong", context="repl")["result"])
+            starts = [c.event("progressStart"), c.event("progressStart")]
+            self.assertEqual([s["title"] == "evaluate" for s in starts], [False, True])
+            self.assertEqual([s["cancellable"] for s in starts], [True, False])
+            self.assertEqual([c.event("progressEnd")["progressId"] for _ in starts], [s["progressId"] for s in starts])
+            # The console's continue runs as the editor's does.
+            self.assertEqual(c.ask("evaluate", expression="continue", context="repl")["result"], "")
+            self.assertEqual(c.event("continued"), {"threadId": 1, "allThreadsContinued": True})
+            self.assertIn("the step is over", c.event("stopped")["description"])
             c.ask("continue", threadId=1)  # at the end: that is all
             self.assertEqual([c.event("thread")["reason"] for _ in range(4)], ["started", "started", "exited", "exited"])
             self.assertEqual(c.event("exited"), {"exitCode": 0})
             c.event("terminated")
             self.assertIn("the session is over", c.refused("threads"))
+            c.ask("terminate")
+            c.event("terminated")
             self.assertEqual(c.end(), 0)
 
 
