@@ -27,8 +27,8 @@ struct RankPlace {
   NodeName next;             ///< meaningless where it ended
 };
 
-enum class StopReason : std::uint8_t { kStart, kStep, kReached, kBreakpoint, kWaits, kEnd, kFailed };
-/// "start", "step", "reached", "breakpoint", "waits", "end", "failed".
+enum class StopReason : std::uint8_t { kStart, kStep, kReached, kBreakpoint, kWaits, kEnd, kFailed, kPaused };
+/// "start", "step", "reached", "breakpoint", "waits", "end", "failed", "paused".
 std::string_view reasonWord(StopReason reason);
 
 struct Stop {

@@ -22,11 +22,11 @@ bool inside(const std::string& module, const std::string& of) { return of.empty(
 }  // namespace
 
 std::string_view reasonWord(StopReason reason) {
-  static constexpr std::string_view kWords[] = {"start", "step", "reached", "breakpoint", "waits", "end", "failed"};
+  static constexpr std::string_view kWords[] = {"start", "step", "reached", "breakpoint", "waits", "end", "failed", "paused"};
   return kWords[static_cast<std::size_t>(reason)];
 }
 
-Debugger::Debugger(Setup setup, const Request& request, Tape tape) : setup_(std::move(setup)), request_(request), tape_(std::move(tape)) {
+Debugger::Debugger(Setup setup, const Request& request, Tape tape) : setup_(std::move(setup)), request_(request), life_(request.cancel), tape_(std::move(tape)) {
   for (const auto& program : setup_.sides.programs) {
     const auto known = std::find_if(sides_.begin(), sides_.end(), [&](const Side& s) { return s.graph == program.get(); });
     side_of_.push_back(static_cast<std::size_t>(known - sides_.begin()));
@@ -71,8 +71,14 @@ Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, const passe
   what.settings = settings;
   request.report("compile");
   SP_ASSIGN(CompileOutcome outcome, compile(model, what, request));
+  return open(model, std::make_shared<const CompileOutcome>(std::move(outcome)), settings, data, request, budget_bytes);
+}
+
+Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, std::shared_ptr<const CompileOutcome> compiled, const passes::Settings& settings,
+                                                 const DataRequest& data, const Request& request, std::int64_t budget_bytes) {
+  exec::setThreads(settings.threads);
   Setup setup;
-  setup.compiled = std::make_shared<const CompileOutcome>(std::move(outcome));
+  setup.compiled = std::move(compiled);
   Sides& sides = setup.sides;
   SP_ASSIGN(sides.reference, compileUnsharded(model, settings, request));
   sides.programs = programsOf(setup.compiled->compiled);
@@ -134,6 +140,9 @@ Result<Stop> Debugger::advance(int rank, const Goal& reached, StopReason reason)
   };
   while (true) {
     if (tape_.done() || (rank >= 0 && tape_.next(rank) == nullptr)) return finish(stopAt(StopReason::kEnd, moves, "the step is over"));
+    // What ends the debugger ends the move inside the executor; what only stops it leaves all ranks between two nodes.
+    if (request_.cancel.cancelled() && !life_.cancelled()) return finish(stopAt(StopReason::kPaused, moves, "stopped on the way"));
+    if (moves % 64 == 63) request_.report("running", static_cast<std::int64_t>(tape_.places().front()), static_cast<std::int64_t>(graph(0).order.size()));
     const Places before = tape_.places();
     if (Status status = rank < 0 ? tape_.move() : tape_.move(rank); !status) {
       const Error& error = status.error();
