@@ -17,6 +17,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "app/commands/debug_answer.h"
 #include "core/session/interrupt.h"
 #include "core/session/machine.h"
 #include "ui/qt/main_window.h"
@@ -135,6 +136,7 @@ int show(int argc, char** argv, const Flags& flags) {
   options.profile_path = profilePath();
   if (!scripted) options.session_path = ui::sessionPath();
   options.restore = !scripted && !flags.fresh && flags.files.empty();
+  options.debug_text = [](const session::debug::Answer& answer) { return app::debugPage(answer).text(); };
 #ifdef SPSCOPE_HAVE_TIMELINE
   options.make_timeline = [](ui::Workspace& workspace, QWidget* parent) -> QWidget* { return new ui::TimelineWidget(workspace, parent); };
 #endif

@@ -37,7 +37,7 @@ ROOMS = {
     "ui/qt": (("core/base", "ui/model"), ("qt",)),
     "ui/imgui": (("core/base", "ui/model"), ("imgui", "qt")),
     "app": (("core/base", "core/ir", "core/io", "core/hang", "core/session", "passes", "passes/memory", "profiler"), ("cli11", "json", "edit")),
-    "app/gui": (("core/base", "core/session", "ui/model", "ui/qt", "ui/imgui"), ("cli11", "qt", "imgui")),
+    "app/gui": (("core/base", "core/session", "ui/model", "ui/qt", "ui/imgui", "app"), ("cli11", "qt", "imgui")),
     "tests": (None, None),  # None: everything
 }
 

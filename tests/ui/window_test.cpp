@@ -346,7 +346,7 @@ TEST_F(WindowTest, EveryWidgetThatTakesInputHasANameAndEveryButtonATooltip) {
   Selection s;
   s.node = workspace().graph()->order.front();
   workspace().select(s);
-  for (const char* panel : {"modules", "inspector", "memory", "timeline", "run", "log"}) {
+  for (const char* panel : {"modules", "inspector", "values", "why", "memory", "timeline", "run", "log", "debug", "console"}) {
     ASSERT_TRUE(window->showPanel(panel));
     QApplication::processEvents();
     walk(panel);

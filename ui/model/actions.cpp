@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/base/strings.h"
+#include "ui/model/debug/debug_session.h"
 
 namespace spscope::ui {
 namespace {
@@ -16,7 +17,8 @@ struct Form {
 constexpr Form kForms[] = {{"open", 1, 1},   {"beside", 1, 1}, {"set", 2, 2},    {"compile", 0, 0}, {"verify", 0, 0},   {"values", 0, 0}, {"run", 0, 0},    {"start-run", 0, 0}, {"wait", 0, 0},
                            {"stop", 1, 1},   {"stage", 1, 1},  {"diff", 2, 2},    {"undiff", 0, 0},   {"select", 1, 1}, {"back", 0, 0},      {"forward", 0, 0},
                            {"event", 1, 1},  {"expand", 1, 1}, {"collapse", 1, 1}, {"colour", 1, 1},  {"fit", 0, 1},    {"search", 1, 100},  {"theme", 1, 1},
-                           {"size", 2, 2},   {"panel", 1, 1},  {"curve", 1, 1},  {"screenshot", 1, 1}, {"export", 1, 1}, {"close", 0, 0}};
+                           {"size", 2, 2},   {"panel", 1, 1},  {"curve", 1, 1},  {"screenshot", 1, 1}, {"export", 1, 1}, {"close", 0, 0},
+                           {"debug", 0, 100}, {"end-debug", 0, 0}, {"pause", 0, 0}};
 
 Error usage(std::string message, std::string legal = {}) {
   Error e = makeError("usage", std::move(message), Outcome::kNo);
@@ -44,6 +46,20 @@ Result<std::vector<std::string>> wordsOf(const std::string& line) {
   if (quoted) return usage("a quotation mark is not closed");
   if (any) words.push_back(std::move(word));
   return words;
+}
+
+/// "until op aten.mm" of "  debug until op aten.mm"; the debugger's own words have no quotation marks.
+std::string debugLine(const Action& action) {
+  const std::size_t begin = std::min(action.text.find_first_not_of(" \t"), action.text.size());
+  std::string line = action.text.substr(begin);
+  if (line.starts_with("debug")) line = line.substr(std::min(line.find_first_not_of(" \t", 5), line.size()));
+  if (line.ends_with('\r')) line.pop_back();
+  return line;
+}
+
+bool isDebugCommand(const std::string& name) {
+  const auto& table = session::debug::commandTable();
+  return std::any_of(table.begin(), table.end(), [&](const session::debug::CommandInfo& c) { return c.name == name; });
 }
 
 std::optional<int> number(const std::string& text) {
@@ -90,12 +106,19 @@ Result<std::vector<Action>> parseActions(const std::string& text) {
     if (words->empty() || words->front().starts_with('#')) continue;
     Action action{number, words->front(), {words->begin() + 1, words->end()}, line};
     const auto form = std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& f) { return f.name == action.name; });
+    const bool fits = form != std::end(kForms) && action.words.size() >= form->least && action.words.size() <= form->most;
+    if (!fits && isDebugCommand(action.name)) {
+      action.name = "debug";
+      action.words = std::move(*words);
+      actions.push_back(std::move(action));
+      continue;
+    }
     if (form == std::end(kForms)) {
       std::vector<std::string> names;
       for (const Form& f : kForms) names.emplace_back(f.name);
       return failed(usage("there is no action " + action.name, join(names, ", ")));
     }
-    if (action.words.size() < form->least || action.words.size() > form->most)
+    if (!fits)
       return failed(usage(strf("%s takes %zu words, not %zu", form->name, action.words.size() < form->least ? form->least : form->most, action.words.size())));
     actions.push_back(std::move(action));
   }
@@ -165,8 +188,9 @@ void ActionRunner::poke() {
 bool ActionRunner::idle() const {
   if (waits_for_run_) return !workspace_.jobs().busy();
   // A run that was started without waiting goes on beside the other actions.
-  for (const char* lane : {"open", "compile", "verify", "values", "trace", "beside", "memory"})
+  for (const char* lane : {"open", "compile", "verify", "values", "trace", "beside", "memory", "debug"})
     if (workspace_.jobs().busy(lane)) return false;
+  if (workspace_.debug().busy()) return false;
   return !graph_.busy();
 }
 
@@ -246,6 +270,20 @@ Status ActionRunner::begin(const Action& action) {
     if (!workspace_.compiled() || workspace_.selection().node == ir::kNone) return usage("values: compile, and select a node");
     workspace_.readValues(workspace_.selection().node);
     check_ = [this, failure] { return failure(workspace_.valuesError()); };
+  } else if (name == "debug") {
+    if (!workspace_.model()) return usage("debug: no model is open");
+    DebugSession& debug = workspace_.debug();
+    if (words.empty()) {
+      debug.start();
+      check_ = [&debug, failure] { return failure(debug.startError()); };
+    } else {
+      debug.send(debugLine(action));
+      check_ = [&debug, failure] { return failure(debug.lastError()); };
+    }
+  } else if (name == "end-debug") {
+    workspace_.debug().end();
+  } else if (name == "pause") {
+    workspace_.debug().pause();
   } else if (name == "stop") {
     workspace_.stop(words[0]);
   } else if (name == "stage" || name == "diff") {

@@ -10,7 +10,11 @@
 //   back                 forward              event N (of the trace)
 //   expand MODULE|all    collapse MODULE|all  colour BY          fit [NODE|MODULE]  search WORDS...
 //   curve KEY (of the memory panel: unsharded, sac, all, min-cut, measured:0)
+//   debug (starts it)    debug LINE (a command of `spscope debug`)        end-debug      pause
 //   theme dark|light     size WIDTH HEIGHT    panel NAME         screenshot FILE    export FILE      close
+//
+// What is no action of its own but a command of the debugger (step, continue, break WHAT, until WHAT, print %VALUE, why %NAME, back N,
+// ...) is one without the word debug, too; it fails where its answer is an error.
 //
 // A MODULE is a path, or the end of one that no other module has: layers.0.self_attn.
 #pragma once

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ui/model/debug/debug_session.h"
 #include "ui/model/inspector_sections.h"
 
 namespace spscope::ui {
@@ -113,6 +114,8 @@ Inspector::Inspector(Workspace& workspace) : workspace_(workspace), self_(std::m
   listener_ = workspace_.listen([this](Topic topic) {
     if (topic == Topic::kTrace) readTimes();
     if (topic == Topic::kModel || topic == Topic::kCompiled || topic == Topic::kStage || topic == Topic::kSelection || topic == Topic::kTrace || topic == Topic::kValues) refresh();
+    // Of the debugger only whether a breakpoint is at its line: a reader's place in the page is kept.
+    if (topic == Topic::kDebug && pageText(inspect(workspace_, times_.get(), read_ && !times_)) != pageText(page_)) refresh();
   });
   readTimes();
   page_ = inspect(workspace_, times_.get(), read_ && !times_);
@@ -142,6 +145,7 @@ void Inspector::follow(const InspectorRow& row) {
   const InspectorRow here = row;  // the page goes with the selection
   if (here.target) workspace_.select(*here.target);
   if (here.read_values != ir::kNone) workspace_.readValues(here.read_values);
+  if (here.act.starts_with("break ")) workspace_.debug().toggleBreakpoint(here.act.substr(6));
 }
 
 void Inspector::refresh() {

@@ -20,7 +20,8 @@ struct InspectorRow {
   bool code = false;                 ///< set in the monospaced face
   std::optional<Selection> target;   ///< what a click on it selects
   ir::NodeId read_values = ir::kNone;  ///< the node whose values a click on it reads, in a step of virtual ranks
-  bool link() const { return target.has_value() || read_values != ir::kNone; }
+  std::string act = {};              ///< what else a click on it does: "break source llama.py:71" sets a breakpoint there, or removes it
+  bool link() const { return target.has_value() || read_values != ir::kNone || !act.empty(); }
 };
 struct InspectorSection {
   std::string title;

@@ -7,6 +7,7 @@
 #include "core/session/value_map.h"
 #include "passes/memory/op_cost.h"
 #include "passes/memory/saving_rules.h"
+#include "ui/model/debug/debug_session.h"
 #include "ui/model/graph/module_tree.h"
 
 namespace spscope::ui {
@@ -153,13 +154,19 @@ InspectorSection placementSection(const InspectorScope& scope, const ir::Node& n
 }
 
 InspectorSection sourceSection(const InspectorScope& scope, const ir::LocationRef& location) {
-  (void)scope;
   InspectorSection out{"Source", {}, ""};
   if (!location) {
     out.absent = "Made by a pass from nodes of several lines, or the file names none.";
     return out;
   }
   if (const auto line = sourceLineOf(*location)) out.rows.push_back({"line", line->path + ":" + std::to_string(line->line), true, {}});
+  if (!location->source.empty()) {
+    const std::string here = "source " + location->source;
+    InspectorRow stop{"breakpoint", "stop at this line", false, {}};
+    if (const int there = scope.workspace->debug().breakpoints().find(here); there >= 0) stop.text = "● at this line: remove it";
+    stop.act = "break " + here;
+    out.rows.push_back(std::move(stop));
+  }
   if (!location->module_path.empty()) {
     Selection module;
     module.module = location->module_path;

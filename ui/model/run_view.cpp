@@ -251,7 +251,9 @@ Verdict RunView::verdict() const {
     out.detail = workspace_.model() ? "Verify compares loss and every gradient with the unsharded graph." : "Open a model first.";
     return out;
   }
-  return verdictOf(*v);
+  out = verdictOf(*v);
+  if (workspace_.shrunk()) out.title += ", on a reduced twin (the log says what that leaves open)";
+  return out;
 }
 
 void RunView::selectParameter(const std::string& name) {

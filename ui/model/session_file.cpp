@@ -70,6 +70,7 @@ Status saveSession(const std::string& path, const SessionState& state) {
     line("node", state.selected_node);
     line("module", state.selected_module);
     line("colour", state.colour);
+    for (const DebugSession::Kept& b : state.breakpoints) out << (b.enabled ? "break\t" : "break-off\t") << escaped(b.file) << '\t' << escaped(b.text) << '\n';
     line("theme", state.dark ? "dark" : "light");
     line("geometry", state.geometry);
     line("layout", state.layout);
@@ -99,8 +100,11 @@ SessionState loadSession(const std::string& path) {
     else if (key == "theme") state.dark = value != "light";
     else if (key == "geometry") state.geometry = value;
     else if (key == "layout") state.layout = value;
-    else if (const std::size_t second = raw.find('\t'); key == "set" && second != std::string::npos)
-      state.settings.emplace_back(raw.substr(0, second), unescaped(raw.substr(second + 1)));
+    else if (const std::size_t second = raw.find('\t'); second != std::string::npos) {
+      const std::string first = raw.substr(0, second), rest = unescaped(raw.substr(second + 1));
+      if (key == "set") state.settings.emplace_back(first, rest);
+      if (key == "break" || key == "break-off") state.breakpoints.push_back({unescaped(first), rest, key == "break"});
+    }
   }
   if (state.recent.size() > kRecentKept) state.recent.resize(kRecentKept);
   return state;
@@ -122,6 +126,8 @@ void captureSession(const Workspace& workspace, const GraphDocument& graph, Sess
   state.stage = workspace.model() ? name(workspace.stage()) : std::string();
   state.compared = name(workspace.comparedWith());
   state.open_modules = graph.openPaths();
+  state.breakpoints = workspace.debug().keptBreakpoints();
+  std::erase_if(state.breakpoints, [&](const DebugSession::Kept& b) { return b.file != state.file && std::find(state.recent.begin(), state.recent.end(), b.file) == state.recent.end(); });
   state.colour = colourings()[static_cast<std::size_t>(graph.colourBy())];
   const Selection& s = workspace.selection();
   state.selected_module = s.module;
@@ -133,6 +139,7 @@ void captureSession(const Workspace& workspace, const GraphDocument& graph, Sess
 void beginRestore(Workspace& workspace, GraphDocument& graph, const SessionState& state) {
   for (const auto& [name, value] : state.settings)
     if (Status set = workspace.set(name, value); !set) workspace.log({Severity::kWarning, "session", set.error().code, set.error().message, {}, {}, {}});
+  workspace.debug().restoreBreakpoints(state.breakpoints);
   if (const auto by = colouringNamed(state.colour)) graph.setColourBy(*by);
   if (state.file.empty()) return;
   if (!state.open_modules.empty()) graph.setOpenPaths(state.open_modules);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the window remembers from one start to the next: the file, settings, stage, open modules, selection, theme and layout. A
+// What the window remembers from one start to the next: the file, settings, stage, open modules, selection, breakpoints, theme and layout. A
 // text file of "key<TAB>value" lines that appears whole or not at all; lines that are not understood are skipped.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "ui/model/debug/debug_session.h"
 #include "ui/model/graph_document.h"
 #include "ui/model/workspace.h"
 
@@ -21,6 +22,7 @@ struct SessionState {
   std::vector<std::string> open_modules;
   std::string selected_node, selected_module;
   std::string colour;
+  std::vector<DebugSession::Kept> breakpoints;  ///< of the files of `recent`
   bool dark = true;
   std::string geometry, layout;            ///< of the window, opaque
   friend bool operator==(const SessionState&, const SessionState&) = default;

@@ -6,6 +6,7 @@
 
 #include "core/base/strings.h"
 #include "core/session/compile.h"
+#include "core/session/rule_file.h"
 #include "passes/sequence/shard_batch.h"
 #include "ui/model/workspace.h"
 
@@ -107,6 +108,18 @@ const std::vector<Row>& rows() {
          bool whole = false;
          return parseSwitch(t, whole) && (s.compile.read_masks = !whole, true);
        }},
+      {{"master-weights", "Float32 masters", "on: 16-bit parameters are trained on float32 copies, with float32 states", {"on", "off"}, false, false, true},
+       [](const Settings& s) { return std::string(s.compile.master_weights ? "on" : "off"); },
+       [](Settings& s, const std::string& t) { return parseSwitch(t, s.compile.master_weights); }},
+      {{"grad-dtype", "Gradients", "In what gradients of 16-bit parameters are summed over the ranks; param: in their own type", {"float32", "param"}, false, false, true},
+       [](const Settings& s) { return std::string(s.compile.wide_gradients ? "float32" : "param"); },
+       [](Settings& s, const std::string& t) { return oneOf(t, {"float32", "param"}) && (s.compile.wide_gradients = t == "float32", true); }},
+      {{"rules", "Rules", "A TOML file: how ops of other libraries may be cut, and what they compute; empty: none", {}, true, false, true},
+       [](const Settings& s) { return s.compile.rules ? s.compile.rules->path : std::string(); },
+       [](Settings& s, const std::string& t) { return t.empty() && (s.compile.rules.reset(), true); }},  // a file: changeSetting
+      {{"shrink", "Reduced twin", "on: Verify proves a reduced twin with the same plan, where the step is too large to run here", {"off", "on"}, false, false, false},
+       [](const Settings& s) { return std::string(s.shrink ? "on" : "off"); },
+       [](Settings& s, const std::string& t) { return parseSwitch(t, s.shrink); }},
       {{"communication", "Communication", "overlap: fused and behind compute; fused: together, but waited for at once; plain: one by one", {"overlap", "fused", "plain"}, false, false, true},
        [](const Settings& s) { return s.compile.communication; },
        [](Settings& s, const std::string& t) { return oneOf(t, {"overlap", "fused", "plain"}) && (s.compile.communication = t, true); }},
@@ -168,7 +181,7 @@ const SettingInfo* findSetting(const std::string& name) {
 }
 
 const std::vector<std::string>& furtherSettings() {
-  static const std::vector<std::string> names = {"batch", "dtype", "zero", "accumulate", "tile-loss", "whole-masks", "communication", "device"};
+  static const std::vector<std::string> names = {"batch", "dtype", "zero", "accumulate", "tile-loss", "whole-masks", "communication", "device", "master-weights", "grad-dtype", "rules", "shrink"};
   return names;
 }
 
@@ -193,6 +206,10 @@ Status changeSetting(WorkspaceSettings& settings, const std::string& name, const
     Error error = makeError("usage", "there is no setting " + name, Outcome::kUsage);
     error.legal = join(names, ", ");
     return error;
+  }
+  if (name == "rules" && !text.empty()) {  // what is wrong in it is said with its place
+    SP_ASSIGN(settings.compile.rules, session::readRules(text));
+    return {};
   }
   if (row->set(settings, text)) return {};
   Error error = makeError("usage", name + " cannot be " + text, Outcome::kUsage);

@@ -125,7 +125,7 @@ StateLine stateLineOf(const Workspace& workspace) {
   if (workspace.openError() && workspace.openError()->code != "cancelled") return failed("open", *workspace.openError());
   if (const auto v = workspace.verified()) {
     const std::string figures = strf("worst gradient %.1e", v->gradients.rel_max);
-    return {v->equal ? StateLine::Kind::kEqual : StateLine::Kind::kDifferent, (v->equal ? "equal" : "different") + std::string(kDot) + figures,
+    return {v->equal ? StateLine::Kind::kEqual : StateLine::Kind::kDifferent, (v->equal ? "equal" : "different") + std::string(kDot) + figures + (workspace.shrunk() ? std::string(kDot) + "reduced twin" : ""),
             strf("loss %.9g, unsharded %.9g, relative difference %.2e\n%s of %s on rank %d", v->loss, v->reference_loss, v->loss_rel, figures.c_str(), v->gradients.worst.c_str(), v->worst_rank)};
   }
   if (workspace.runProgress().error && workspace.runProgress().error->code != "cancelled") return failed("run", *workspace.runProgress().error);

@@ -5,42 +5,12 @@
 
 #include "core/base/strings.h"
 #include "core/session/stage.h"
+#include "ui/model/attempt.h"
+#include "ui/model/debug/debug_session.h"
 #include "ui/model/settings_model.h"
 
 namespace spscope::ui {
 namespace {
-
-/// What a job found, carried to the window's thread.
-template <typename T>
-struct Outcome {
-  std::optional<T> value;
-  std::optional<Error> error;
-  DiagnosticSink diagnostics;
-};
-
-template <typename T, typename F>
-std::shared_ptr<Outcome<T>> attempt(F&& work) {
-  auto out = std::make_shared<Outcome<T>>();
-  // Memory that is not there must not end the window.
-  try {
-    Result<T> result = work(out->diagnostics);
-    if (result)
-      out->value = std::move(*result);
-    else
-      out->error = std::move(result).error();
-  } catch (const std::exception& e) {
-    out->error = makeError("internal", strf("exception: %s", e.what()), spscope::Outcome::kRunFailed);
-  }
-  return out;
-}
-
-session::Request requestOf(const JobContext& context, DiagnosticSink& sink) {
-  session::Request request;
-  request.cancel = context.cancel;
-  request.progress = context.progress;
-  request.diagnostics = &sink;
-  return request;
-}
 
 constexpr std::size_t kLogKept = 5000;
 
@@ -56,6 +26,7 @@ Workspace::Workspace(Post post) : jobs_(std::move(post)) {
     if (!jobs_.busy()) progress_ = {};
     tell(Topic::kBusy);
   };
+  debug_ = std::make_unique<DebugSession>(*this, [this](Topic topic) { tell(topic); });
 }
 
 Workspace::~Workspace() = default;
@@ -304,14 +275,26 @@ void Workspace::verify() {
   what.settings = settings_.compile;
   what.data = settings_.data;
   what.open = settings_.open;
-  jobs_.submit("verify", [this, model = model_, what](const JobContext& context) -> std::function<void()> {
-    auto out = attempt<session::VerifyOutcome>([&](DiagnosticSink& sink) { return session::verify(*model, what, requestOf(context, sink)); });
-    return [this, out] {
+  jobs_.submit("verify", [this, model = model_, what, shrink = settings_.shrink](const JobContext& context) -> std::function<void()> {
+    auto report = std::make_shared<std::shared_ptr<const session::ShrinkReport>>();
+    auto out = attempt<session::VerifyOutcome>([&](DiagnosticSink& sink) -> Result<session::VerifyOutcome> {
+      if (!shrink) return session::verify(*model, what, requestOf(context, sink));
+      session::ShrinkRequest twin;
+      twin.verify = what;
+      SP_ASSIGN(session::ShrinkOutcome outcome, session::verifyShrunk(*model, twin, requestOf(context, sink)));
+      *report = std::make_shared<const session::ShrinkReport>(std::move(outcome.report));
+      return std::move(outcome.proof);
+    });
+    return [this, out, report] {
       logAll("verify", out->diagnostics);
       verify_error_ = out->error;
       verified_.reset();
+      shrunk_ = std::move(*report);
       if (out->value) verified_ = std::make_shared<const session::VerifyOutcome>(std::move(*out->value));
       if (out->error) logError("verify", *out->error);
+      if (shrunk_)  // what it shows, and what it leaves open
+        for (const auto* sentences : {&shrunk_->kept, &shrunk_->not_kept})
+          for (const std::string& sentence : *sentences) log({Severity::kRemark, "verify", "", (sentences == &shrunk_->kept ? "reduced twin: " : "not shown by it: ") + sentence, {}, {}, {}});
       tell(Topic::kVerified);
     };
   });
@@ -395,6 +378,7 @@ void Workspace::reportRanks(const std::vector<session::RankStatus>& ranks) {
 }
 
 void Workspace::stop(const std::string& lane) {
+  if (lane == DebugSession::kLane) return debug_->pause();
   if (!jobs_.busy(lane)) return;
   // A run that is stopped still tells what it did; the other lanes' results are of no use.
   if (lane == "run") return jobs_.interrupt(lane);
@@ -409,7 +393,9 @@ void Workspace::select(const Selection& selection) {
 }
 void Workspace::selectEvent(std::int32_t event) {
   if (!trace_ || event < 0 || static_cast<std::size_t>(event) >= trace_->trace.events.size()) return;
-  const Selection s = selectionOfEvent(trace_->trace, event);
+  showNode(selectionOfEvent(trace_->trace, event));
+}
+void Workspace::showNode(const Selection& s) {
   const auto has = [&](const ir::Graph& g) { return std::find(g.order.begin(), g.order.end(), s.node) != g.order.end(); };
   if (s.node != ir::kNone && graph() && !has(*graph()) && has(*stages_.back().graph)) showStages(static_cast<int>(stages_.size()) - 1, -1);
   select(s);

@@ -16,6 +16,7 @@
 #include "core/session/model.h"
 #include "core/session/node_values.h"
 #include "core/session/run.h"
+#include "core/session/shrink.h"
 #include "core/session/verify.h"
 #include "ui/model/state/job_queue.h"
 #include "ui/model/state/selection.h"
@@ -24,12 +25,12 @@
 namespace spscope::ui {
 
 /// What changed; views re-read what they show of it.
-enum class Topic { kModel, kSettings, kCompiled, kStage, kSelection, kVerified, kValues, kRun, kTrace, kLog, kBusy };
+enum class Topic { kModel, kSettings, kCompiled, kStage, kSelection, kVerified, kValues, kRun, kTrace, kDebug, kLog, kBusy };
 
 /// A message for the log panel; errors also stay where they arose (compileError() ...).
 struct LogEntry {
   Severity severity = Severity::kRemark;
-  std::string source;   ///< "open", "compile", "verify", "run", "trace"
+  std::string source;   ///< "open", "compile", "verify", "run", "trace", "debug"
   std::string code, message, node, place, remedy;
 };
 
@@ -37,6 +38,7 @@ struct WorkspaceSettings {
   passes::Settings compile;
   session::OpenRequest open;       ///< path, lengths, precision, marks
   session::DataRequest data;
+  bool shrink = false;             ///< verify proves a reduced twin
   session::RunRequest run;         ///< only what concerns the run: ranks, steps, lr, clip, timeout, profile
   std::int64_t memory_limit_bytes = 0;  ///< 0: none; drawn as a line, and chips above it are marked
 };
@@ -50,6 +52,8 @@ struct RunProgress {
   std::optional<Error> error;                          ///< refused, or failed (outcome then holds what is known)
   std::string trace_path;                              ///< the profile that it wrote
 };
+
+class DebugSession;
 
 class Workspace {
  public:
@@ -77,7 +81,7 @@ class Workspace {
   /// A step of virtual ranks as far as that node of the compiled program; lane "values". Topic::kValues.
   void readValues(ir::NodeId node, int output = 0);
   void run();
-  /// Ends what runs in a lane: "open", "compile", "verify", "run", "trace".
+  /// Ends what runs in a lane: "open", "compile", "verify", "run", "trace"; "debug": its ranks stop where they are.
   void stop(const std::string& lane);
   /// The stage that is shown, and the one that it is compared with (-1: none). Indices into stages().
   void showStage(int stage);
@@ -85,8 +89,9 @@ class Workspace {
   /// Both at once: the views look once.
   void showStages(int stage, int compared);
   void select(const Selection& selection);
-  /// An event of the open trace with its node and rank; where the shown stage has no such node, the last one is shown, which
-  /// is what ran. No-op for a number that is none.
+  /// A node that the program has; where the shown stage has no such node, the last one is shown, which is what runs.
+  void showNode(const Selection& selection);
+  /// An event of the open trace with its node and rank, as showNode() does. No-op for a number that is none.
   void selectEvent(std::int32_t event);
   void back();
   void forward();
@@ -101,6 +106,8 @@ class Workspace {
   /// The pass that failed; "" where none did: compileError() then refused the settings before any pass.
   const std::string& failedPass() const { return failed_.failed_pass; }
   std::shared_ptr<const session::VerifyOutcome> verified() const { return verified_; }
+  /// What verified() was proved on, where that is a reduced twin; null: the step itself.
+  std::shared_ptr<const session::ShrinkReport> shrunk() const { return verified_ ? shrunk_ : nullptr; }
   const std::optional<Error>& verifyError() const { return verify_error_; }
   /// Of the node that was asked for last; null: none, or not of what is compiled now.
   std::shared_ptr<const session::NodeValues> nodeValues() const { return values_; }
@@ -117,6 +124,9 @@ class Workspace {
   const JobQueue& jobs() const { return jobs_; }
   /// For view-models with work of their own, in lanes of their own names. What a job posts must not rely on its view-model.
   JobQueue& lanes() { return jobs_; }
+  /// The debugger: ui/model/debug/debug_session.h.
+  DebugSession& debug() { return *debug_; }
+  const DebugSession& debug() const { return *debug_; }
 
   /// Stages in order, "import" first (the opened graph); empty before a model is open. Of a pipeline that failed: those
   /// that succeeded.
@@ -147,6 +157,7 @@ class Workspace {
   std::shared_ptr<const session::CompileOutcome> compiled_;
   passes::Compiled failed_;  ///< what a failed pipeline left
   std::shared_ptr<const session::VerifyOutcome> verified_;
+  std::shared_ptr<const session::ShrinkReport> shrunk_;
   std::shared_ptr<const TraceDocument> trace_, beside_;
   std::shared_ptr<const session::NodeValues> values_;
   ir::NodeId values_of_ = ir::kNone;
@@ -159,7 +170,8 @@ class Workspace {
   JobProgress progress_;
   std::vector<std::pair<int, std::function<void(Topic)>>> listeners_;
   int next_listener_ = 1;
-  JobQueue jobs_;  ///< last: its jobs end before the rest goes
+  JobQueue jobs_;  ///< its jobs end before the rest goes
+  std::unique_ptr<DebugSession> debug_;  ///< last: it tells what runs on its lane to end
 };
 
 }  // namespace spscope::ui

@@ -97,6 +97,7 @@ void GraphView::paintScene(QPainter& painter, const QRectF& visible, double scal
   for (std::size_t i = 0; i < scene.boxes.size(); ++i)
     if (scene.boxes[i].kind != SceneBox::Kind::kFrame && toQt(scene.boxes[i].rect).intersects(visible))
       paintBox(painter, scene.boxes[i], static_cast<std::int32_t>(i) == selected, using_boxes.count(static_cast<std::int32_t>(i)) != 0, scale);
+  paintMarks(painter, visible, scale);
 }
 
 void GraphView::paintBox(QPainter& painter, const SceneBox& box, bool selected, bool user, double scale) const {

@@ -34,7 +34,7 @@ GraphView::GraphView(Workspace& workspace, GraphDocument& document, QWidget* par
   document_.on_change = [this](GraphDocument::Event event) { documentChanged(event); };
   listener_ = workspace_.listen([this](Topic topic) {
     if (topic == Topic::kSelection) selectionChanged();
-    if (topic == Topic::kBusy && document_.scene() == nullptr) update();
+    if ((topic == Topic::kBusy && document_.scene() == nullptr) || topic == Topic::kDebug) update();
   });
 }
 
@@ -251,7 +251,10 @@ void GraphView::mouseMoveEvent(QMouseEvent* event) {
 
 void GraphView::mouseReleaseEvent(QMouseEvent* event) {
   unsetCursor();
-  if (dragging_ && !moved_ && event->button() == Qt::LeftButton) choose(boxAt(event->position()));
+  if (dragging_ && !moved_ && event->button() == Qt::LeftButton) {
+    if (const std::int32_t box = dotAt(event->position()); box >= 0) toggleBreakpointAt(box);
+    else choose(boxAt(event->position()));
+  }
   dragging_ = false;
 }
 
@@ -295,6 +298,7 @@ void GraphView::contextMenuEvent(QContextMenuEvent* event) {
       menu.addAction(b.kind == SceneBox::Kind::kModule ? QStringLiteral("Open") : QStringLiteral("Close"), [this, box] { openOrClose(box); });
       menu.addAction(QStringLiteral("Open everything inside"), [this, m = b.module] { document_.openAll(m, 100); });
     }
+    addBreakpointActions(menu, box);
     menu.addAction(QStringLiteral("Copy"), [this, b] { QApplication::clipboard()->setText(toQt(boxTip(document_.scene()->source(), b))); });
     menu.addAction(QStringLiteral("Centre"), [this] { fitSelection(); });
     menu.addSeparator();

@@ -9,6 +9,8 @@
 
 #include "ui/model/graph_document.h"
 
+class QMenu;
+
 namespace spscope::ui {
 
 class GraphView : public QWidget {
@@ -20,9 +22,13 @@ class GraphView : public QWidget {
   void fit(bool all);
   void fitSelection();
   void zoomBy(double factor);
+  /// At the selected node.
+  void toggleBreakpoint();
   double zoom() const { return scale_; }
   /// Where a box is drawn, for tests.
   QRectF boxOnScreen(std::int32_t box) const;
+  /// Where a click sets a breakpoint at a box, or removes it.
+  QRectF dotOnScreen(std::int32_t box) const;
   /// What the graph is shown in: all but the column of the map.
   QRectF room() const;
   /// The whole graph as a picture, not only what is visible. At most 16384 pixels a side.
@@ -64,6 +70,11 @@ class GraphView : public QWidget {
   void paintEdge(QPainter& painter, const GraphDrawing& scene, const SceneEdge& edge, bool lit, double scale) const;
   void paintPortals(QPainter& painter, const GraphDrawing& scene, const QRectF& visible, double scale) const;
   void paintMap(QPainter& painter);
+  /// Breakpoints and where ranks stand: debug_paint.cpp.
+  void paintMarks(QPainter& painter, const QRectF& visible, double scale) const;
+  std::int32_t dotAt(QPointF place) const;  ///< the box of a node whose dot is there; -1
+  void toggleBreakpointAt(std::int32_t box);
+  void addBreakpointActions(QMenu& menu, std::int32_t box);
   void paintEmpty(QPainter& painter) const;
 
   Workspace& workspace_;

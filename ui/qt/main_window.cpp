@@ -23,9 +23,12 @@
 #include "ui/qt/graph_view.h"
 #include "ui/qt/log_panel.h"
 #include "ui/qt/module_tree_model.h"
+#include "ui/qt/panels/console_panel.h"
+#include "ui/qt/panels/debug_panel.h"
 #include "ui/qt/panels/inspector_panel.h"
 #include "ui/qt/panels/memory_panel.h"
 #include "ui/qt/panels/run_panel.h"
+#include "ui/qt/panels/values_panel.h"
 #include "ui/qt/qt_theme.h"
 #include "ui/qt/search_popup.h"
 #include "ui/qt/settings_bar.h"
@@ -34,6 +37,11 @@
 #include "ui/qt/start_page.h"
 
 namespace spscope::ui {
+namespace {
+
+constexpr int kLayout = 1;  ///< which panels there are; a layout with others is not restored
+
+}  // namespace
 
 WindowModel::WindowModel()
     : workspace([this](std::function<void()> f) { QMetaObject::invokeMethod(&receiver, std::move(f), Qt::QueuedConnection); }), graph(workspace) {}
@@ -53,11 +61,12 @@ MainWindow::MainWindow(WindowModel& model, WindowOptions options, QWidget* paren
   save_.setSingleShot(true);
   save_.setInterval(1000);
   connect(&save_, &QTimer::timeout, this, [this] { remember(); });
+  workspace().debug().text = options_.debug_text;
   listener_ = workspace().listen([this](Topic topic) { hear(topic); });
   if (!options_.profile_path.empty()) (void)workspace().set("profile", options_.profile_path);
   if (options_.restore) {
     restoreGeometry(QByteArray::fromBase64(QByteArray::fromStdString(state_.geometry)));
-    restoreState(QByteArray::fromBase64(QByteArray::fromStdString(state_.layout)));
+    restoreState(QByteArray::fromBase64(QByteArray::fromStdString(state_.layout)), kLayout);
     restoring_ = true;
     beginRestore(workspace(), model_.graph, state_);
     hear(Topic::kModel);
@@ -72,97 +81,7 @@ GraphView& MainWindow::graphView() { return graph_->view(); }
 QAbstractItemModel& MainWindow::moduleModel() { return *tree_model_; }
 QAction* MainWindow::actionNamed(const QString& name) const { return actions_.at(name); }
 
-// --- what can be done -------------------------------------------------------------------------------------------------
-
-QAction* MainWindow::makeAction(const char* name, const QString& text, const QList<QKeySequence>& keys, const QString& tip, std::function<void()> run) {
-  auto* action = new QAction(text, this);
-  action->setShortcuts(keys);
-  action->setShortcutContext(Qt::WindowShortcut);
-  action->setToolTip(keys.isEmpty() ? tip : tip + QStringLiteral(" (%1)").arg(keys.first().toString(QKeySequence::NativeText)));
-  action->setStatusTip(tip);
-  connect(action, &QAction::triggered, this, [run = std::move(run)] { run(); });
-  addAction(action);
-  actions_[QString::fromLatin1(name)] = action;
-  return action;
-}
-
-void MainWindow::makeActions() {
-  const auto key = [](QKeyCombination k) { return QList<QKeySequence>{QKeySequence(k)}; };
-  makeAction("open", tr("Open\u2026"), key(Qt::CTRL | Qt::Key_O), tr("Open a model, a stage or a trace"), [this] { browse(); });
-  makeAction("open-beside", tr("Compare with a trace\u2026"), key(Qt::CTRL | Qt::SHIFT | Qt::Key_O), tr("A second trace below the open one, on the same scale"), [this] { browseBeside(); });
-  makeAction("close-beside", tr("Close the compared trace"), key(Qt::CTRL | Qt::SHIFT | Qt::Key_W), tr("The open trace alone"), [this] { workspace().closeTraceBeside(); });
-  makeAction("export", tr("Export\u2026"), key(Qt::CTRL | Qt::Key_E), tr("The shown graph as a picture or as text"), [this] { browseExport(); });
-  makeAction("quit", tr("Quit"), key(Qt::CTRL | Qt::Key_Q), tr("Close the window; what runs is stopped"), [this] { close(); });
-  makeAction("settings", tr("More"), key(Qt::CTRL | Qt::Key_Comma), tr("Further settings: ZeRO, accumulation, precision, tiled loss \u2026"), [this] {
-    if (more_->isVisible()) more_->hide();
-    else more_->open(settings_->moreButton());
-  });
-  makeAction("compile", tr("Compile"), key(Qt::CTRL | Qt::Key_B), tr("Compile the training step for these settings"), [this] { workspace().compile(); });
-  makeAction("verify", tr("Verify"), key(Qt::CTRL | Qt::Key_Y), tr("Compare loss and gradients with the unsharded graph"), [this] {
-    workspace().verify();
-    (void)showPanel("run");
-  });
-  makeAction("run", tr("Run"), key(Qt::CTRL | Qt::Key_R), tr("Train some steps on all ranks"), [this] {
-    workspace().run();
-    (void)showPanel("run");
-    show_profile_ = true;
-  });
-  makeAction("stop", tr("Stop"), key(Qt::Key_Escape), tr("Stop what is under way"), [this] {
-    for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside"}) workspace().stop(lane);
-  });
-  makeAction("search", tr("Search"), {QKeySequence(Qt::CTRL | Qt::Key_K), QKeySequence(QKeySequence::Find)}, tr("Find a node by name, op, shape, placement or source"), [this] { search_->open(); });
-  makeAction("back", tr("Back"), key(Qt::ALT | Qt::Key_Left), tr("What was selected before"), [this] { workspace().back(); });
-  makeAction("forward", tr("Forward"), key(Qt::ALT | Qt::Key_Right), tr("What was selected after that"), [this] { workspace().forward(); });
-  makeAction("next-stage", tr("Next stage"), key(Qt::CTRL | Qt::Key_PageDown), tr("The next stage, compared with the one before it"), [this] { stepStage(1); });
-  makeAction("previous-stage", tr("Previous stage"), key(Qt::CTRL | Qt::Key_PageUp), tr("The stage before, compared with the one before it"), [this] { stepStage(-1); });
-  makeAction("undiff", tr("No comparison"), key(Qt::CTRL | Qt::SHIFT | Qt::Key_D), tr("The shown stage alone"), [this] { workspace().compareWith(-1); });
-  makeAction("side-by-side", tr("Side by side"), key(Qt::CTRL | Qt::Key_D), tr("Merged, or two stages side by side"), [this] { graph_->setSideBySide(!graph_->sideBySide()); });
-  makeAction("fit", tr("Show everything"), key(Qt::CTRL | Qt::Key_0), tr("The whole graph in the view"), [this] { graphView().fit(true); });
-  makeAction("fit-selection", tr("Show the selection"), key(Qt::CTRL | Qt::Key_1), tr("The selected node or module in the view"), [this] { graphView().fitSelection(); });
-  makeAction("zoom-in", tr("Larger"), {QKeySequence(QKeySequence::ZoomIn)}, tr("Zoom into the graph"), [this] { graphView().zoomBy(1.25); });
-  makeAction("zoom-out", tr("Smaller"), {QKeySequence(QKeySequence::ZoomOut)}, tr("Zoom out of the graph"), [this] { graphView().zoomBy(0.8); });
-  makeAction("close-all", tr("Close all modules"), key(Qt::CTRL | Qt::SHIFT | Qt::Key_Minus), tr("Every module as one box"), [this] { model_.graph.closeAll(); });
-  makeAction("theme", tr("Dark or light"), key(Qt::CTRL | Qt::Key_T), tr("The other theme"), [this] { (void)setTheme(!currentTheme().dark()); });
-  makeAction("close-trace", tr("Close the trace"), key(Qt::CTRL | Qt::SHIFT | Qt::Key_T), tr("Back to the graph without measured times"), [this] { workspace().closeTrace(); });
-}
-
-void MainWindow::makeMenus() {
-  auto* bars = new QWidget;
-  auto* column = new QVBoxLayout(bars);
-  column->setContentsMargins(0, 0, 0, 0);
-  column->setSpacing(0);
-  auto* menu = new QMenuBar;
-  menu->setNativeMenuBar(false);
-  QMenu* file = menu->addMenu(tr("&File"));
-  file->addAction(actions_["open"]);
-  recent_menu_ = file->addMenu(tr("Recent"));
-  file->addAction(actions_["export"]);
-  for (const char* name : {"open-beside", "close-beside", "close-trace"}) file->addAction(actions_[QString::fromLatin1(name)]);
-  file->addSeparator();
-  file->addAction(actions_["quit"]);
-  QMenu* program = menu->addMenu(tr("&Program"));
-  for (const char* name : {"settings", "compile", "verify", "run", "stop"}) program->addAction(actions_[QString::fromLatin1(name)]);
-  QMenu* go = menu->addMenu(tr("&Go"));
-  for (const char* name : {"search", "back", "forward", "next-stage", "previous-stage"}) go->addAction(actions_[QString::fromLatin1(name)]);
-  QMenu* view = menu->addMenu(tr("&View"));
-  for (const char* name : {"fit", "fit-selection", "zoom-in", "zoom-out", "close-all", "side-by-side", "undiff", "theme"}) view->addAction(actions_[QString::fromLatin1(name)]);
-  view->addSeparator();
-  int number = 2;
-  for (const auto& [name, d] : docks_) {
-    QAction* toggle = d->toggleViewAction();
-    toggle->setShortcut(QKeySequence(Qt::Key_F1 + number - 1));
-    toggle->setToolTip(tr("Show or hide the panel %1").arg(name));
-    ++number;
-    view->addAction(toggle);
-    addAction(toggle);
-  }
-  settings_ = new SettingsBar(workspace(), {actions_["open"], actions_["settings"], actions_["compile"], actions_["verify"], actions_["run"], actions_["stop"], actions_["search"]});
-  strip_ = new StageStripView(workspace());
-  column->addWidget(menu);
-  column->addWidget(settings_);
-  column->addWidget(strip_);
-  setMenuWidget(bars);
-}
+// --- panels ----------------------------------------------------------------------------------------------------
 
 QDockWidget* MainWindow::dock(const char* name, const QString& title, QWidget* content, Qt::DockWidgetArea area) {
   auto* d = new QDockWidget(title);
@@ -172,6 +91,7 @@ QDockWidget* MainWindow::dock(const char* name, const QString& title, QWidget* c
   content->setAccessibleName(title);
   addDockWidget(area, d);
   docks_[QString::fromLatin1(name)] = d;
+  dock_order_ << QString::fromLatin1(name);
   return d;
 }
 
@@ -209,6 +129,8 @@ void MainWindow::makePanels() {
   setCorner(Qt::BottomRightCorner, Qt::BottomDockWidgetArea);
   QDockWidget* modules = dock("modules", tr("MODULES"), tree_, Qt::LeftDockWidgetArea);
   QDockWidget* inspect = dock("inspector", tr("INSPECTOR"), new InspectorPanel(workspace()), Qt::RightDockWidgetArea);
+  QDockWidget* values = dock("values", tr("VALUES"), new ValuesPanel(workspace()), Qt::RightDockWidgetArea);
+  QDockWidget* why = dock("why", tr("WHY"), new WhyPanel(workspace()), Qt::RightDockWidgetArea);
   QDockWidget* mem = dock("memory", tr("MEMORY"), memory_ = new MemoryPanel(workspace()), Qt::BottomDockWidgetArea);
   QWidget* time = options_.make_timeline ? options_.make_timeline(workspace(), this) : nullptr;
   if (time == nullptr) {
@@ -219,10 +141,13 @@ void MainWindow::makePanels() {
   QDockWidget* timeline = dock("timeline", tr("TIMELINE"), time, Qt::BottomDockWidgetArea);
   QDockWidget* runs = dock("run", tr("RUN"), new RunPanel(workspace()), Qt::BottomDockWidgetArea);
   QDockWidget* log = dock("log", tr("LOG"), new LogPanel(workspace(), [this](const std::string& node) { selectNode(node); }), Qt::BottomDockWidgetArea);
+  QDockWidget* debug = dock("debug", tr("DEBUG"), new DebugPanel(workspace()), Qt::BottomDockWidgetArea);
+  QDockWidget* console = dock("console", tr("CONSOLE"), new ConsolePanel(workspace()), Qt::BottomDockWidgetArea);
   splitDockWidget(mem, timeline, Qt::Horizontal);
-  tabifyDockWidget(timeline, runs);
-  tabifyDockWidget(timeline, log);
+  for (QDockWidget* tab : {runs, log, debug, console}) tabifyDockWidget(timeline, tab);
+  for (QDockWidget* tab : {values, why}) tabifyDockWidget(inspect, tab);
   timeline->raise();
+  inspect->raise();
   resizeDocks({modules, inspect}, {290, 330}, Qt::Horizontal);
   resizeDocks({mem, timeline}, {620, 980}, Qt::Horizontal);
   resizeDocks({mem, timeline}, {290, 290}, Qt::Vertical);
@@ -296,29 +221,6 @@ void MainWindow::followTree() {
   if (index.isValid()) tree_->scrollTo(index);
 }
 
-void MainWindow::refreshActions() {
-  const JobQueue& jobs = workspace().jobs();
-  const bool model = workspace().model() != nullptr, running = jobs.busy("run");
-  const auto enable = [&](const char* name, bool on) { actions_.at(QString::fromLatin1(name))->setEnabled(on); };
-  enable("compile", model);
-  enable("verify", model && !jobs.busy("verify"));
-  enable("run", model && !running);
-  enable("stop", jobs.busy("open") || jobs.busy("compile") || jobs.busy("verify") || jobs.busy("values") || running || jobs.busy("trace"));
-  enable("export", model);
-  enable("search", model);
-  enable("back", workspace().history().canBack());
-  enable("forward", workspace().history().canForward());
-  const int stages = static_cast<int>(workspace().stages().size());
-  enable("next-stage", workspace().stage() + 1 < stages);
-  enable("previous-stage", workspace().stage() > 0);
-  enable("undiff", workspace().comparedWith() >= 0);
-  enable("side-by-side", workspace().comparedWith() >= 0 || graph_->sideBySide());
-  enable("close-trace", workspace().trace() != nullptr);
-  enable("open-beside", workspace().trace() != nullptr);
-  enable("close-beside", workspace().traceBeside() != nullptr);
-  for (const char* name : {"fit", "fit-selection", "zoom-in", "zoom-out", "close-all"}) enable(name, model);
-}
-
 void MainWindow::showRecent() {
   start_->setFiles(state_.recent, options_.samples);
   if (recent_menu_ == nullptr) return;
@@ -334,7 +236,7 @@ void MainWindow::remember() {
   std::erase_if(now.settings, [&](const auto& s) { return s.first == "profile" && s.second == options_.profile_path; });
   now.dark = currentTheme().dark();
   now.geometry = saveGeometry().toBase64().toStdString();
-  now.layout = saveState().toBase64().toStdString();
+  now.layout = saveState(kLayout).toBase64().toStdString();
   if (const Status saved = saveSession(options_.session_path, now); !saved) {
     workspace().log({Severity::kWarning, "session", saved.error().code, "this session will not be remembered: " + saved.error().message, {}, {}, {}});
     options_.session_path.clear();  // said once
@@ -383,7 +285,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   save_.stop();
   remember();
   // What runs is stopped here, and waited for when the workspace goes.
-  for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside"}) workspace().stop(lane);
+  for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside", "debug"}) workspace().stop(lane);
   event->accept();
   if (on_closed) on_closed();
 }

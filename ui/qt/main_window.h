@@ -4,6 +4,7 @@
 #pragma once
 
 #include <QMainWindow>
+#include <QStringList>
 #include <QTimer>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "ui/model/actions.h"
+#include "ui/model/debug/debug_session.h"
 #include "ui/model/graph_document.h"
 #include "ui/model/session_file.h"
 #include "ui/model/workspace.h"
@@ -46,6 +48,8 @@ struct WindowOptions {
   bool restore = true;               ///< what was open the last time
   std::vector<std::string> samples;  ///< files of the start page
   std::string profile_path;          ///< where runs are recorded unless the user says otherwise; "": they are not
+  /// How the debugger's answers read in its console; empty: only their messages are shown.
+  std::function<std::string(const session::debug::Answer&)> debug_text;
   /// Makes the timeline (ui/imgui); empty: a line that says that this build has none.
   std::function<QWidget*(Workspace&, QWidget*)> make_timeline;
 };
@@ -88,6 +92,7 @@ class MainWindow : public QMainWindow, public ActionView {
  private:
   QAction* makeAction(const char* name, const QString& text, const QList<QKeySequence>& keys, const QString& tip, std::function<void()> run);
   void makeActions();
+  void makeDebugActions();
   void makeMenus();
   void makePanels();
   QDockWidget* dock(const char* name, const QString& title, QWidget* content, Qt::DockWidgetArea area);
@@ -120,6 +125,7 @@ class MainWindow : public QMainWindow, public ActionView {
   const void* tree_source_ = nullptr;
   std::map<QString, QAction*> actions_;
   std::map<QString, QDockWidget*> docks_;
+  QStringList dock_order_;  ///< as they were made: their keys are Alt+1, Alt+2, ...
   QMenu* recent_menu_ = nullptr;
   bool show_profile_ = false;  ///< the run that goes on was started here: its profile is shown when it is there
   int listener_ = 0;

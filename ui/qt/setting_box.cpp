@@ -40,9 +40,15 @@ void SettingBox::apply(const QString& text) {
 
 void SettingBox::refresh() {
   const QSignalBlocker quiet(this);
+  const std::vector<ChoiceState> choices = choicesFor(workspace_.model().get(), workspace_.settings(), name_);
+  const QString now = toQt(settingText(workspace_.settings(), name_));
+  QString all = now;
+  for (const ChoiceState& choice : choices) all += toQt("\n" + choice.value + "\t" + choice.reason);
+  if (all == shown_ && currentText() == now) return;  // a list that is open stays
+  shown_ = all;
   clear();
   auto* items = qobject_cast<QStandardItemModel*>(model());
-  for (const ChoiceState& choice : choicesFor(workspace_.model().get(), workspace_.settings(), name_)) {
+  for (const ChoiceState& choice : choices) {
     addItem(toQt(choice.value));
     if (choice.legal) continue;
     QStandardItem* item = items->item(count() - 1);
@@ -50,10 +56,15 @@ void SettingBox::refresh() {
     item->setToolTip(toQt(choice.reason));
     item->setData(toQt(choice.value + ": " + choice.reason), Qt::AccessibleDescriptionRole);
   }
-  const QString now = toQt(settingText(workspace_.settings(), name_));
   if (findText(now) < 0) addItem(now);
   setCurrentText(now);
   setCurrentIndex(findText(now));
+}
+
+SettingBox* boxNamed(const std::vector<SettingBox*>& boxes, const std::string& setting) {
+  for (SettingBox* box : boxes)
+    if (box->setting() == setting) return box;
+  return nullptr;
 }
 
 }  // namespace spscope::ui

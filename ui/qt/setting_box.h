@@ -6,6 +6,7 @@
 #include <QComboBox>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "ui/model/workspace.h"
 
@@ -27,6 +28,10 @@ class SettingBox : public QComboBox {
   Workspace& workspace_;
   std::string name_;
   QString refusal_;
+  QString shown_;  ///< value and choices, as they were filled in
 };
+
+/// nullptr: none of these.
+SettingBox* boxNamed(const std::vector<SettingBox*>& boxes, const std::string& setting);
 
 }  // namespace spscope::ui

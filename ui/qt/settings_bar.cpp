@@ -10,6 +10,7 @@
 #include "core/base/strings.h"
 #include "ui/model/settings_model.h"
 #include "ui/model/stage_strip.h"
+#include "ui/qt/action_button.h"
 #include "ui/qt/qt_theme.h"
 
 namespace spscope::ui {
@@ -18,20 +19,6 @@ namespace {
 /// Those of the top row. What is seldom changed stands behind More, what concerns a run in the run panel.
 constexpr const char* kShown[] = {"seq", "batch", "sp", "dp", "save", "dtype", "memory-limit"};
 constexpr int kNarrow = 1400;
-
-QPushButton* buttonOf(QAction* action, QWidget* parent) {
-  auto* button = new QPushButton(action->text(), parent);
-  button->setToolTip(action->toolTip());
-  button->setAccessibleName(action->text());
-  button->setEnabled(action->isEnabled());
-  QObject::connect(action, &QAction::changed, button, [button, action] {
-    button->setEnabled(action->isEnabled());
-    button->setText(action->text());
-    button->setToolTip(action->toolTip());
-  });
-  QObject::connect(button, &QPushButton::clicked, action, &QAction::trigger);
-  return button;
-}
 
 }  // namespace
 
@@ -80,11 +67,7 @@ SettingsBar::SettingsBar(Workspace& workspace, const Actions& actions, QWidget* 
 
 SettingsBar::~SettingsBar() { workspace_.unlisten(listener_); }
 
-SettingBox* SettingsBar::boxOf(const std::string& setting) const {
-  for (SettingBox* box : boxes_)
-    if (box->setting() == setting) return box;
-  return nullptr;
-}
+SettingBox* SettingsBar::boxOf(const std::string& setting) const { return boxNamed(boxes_, setting); }
 
 QWidget* SettingsBar::makeBox(const std::string& name) {
   auto* holder = new QWidget;

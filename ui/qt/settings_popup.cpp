@@ -70,11 +70,7 @@ SettingsPopup::SettingsPopup(Workspace& workspace, QWidget* parent) : QFrame(par
 
 SettingsPopup::~SettingsPopup() { workspace_.unlisten(listener_); }
 
-SettingBox* SettingsPopup::boxOf(const std::string& setting) const {
-  for (SettingBox* box : boxes_)
-    if (box->setting() == setting) return box;
-  return nullptr;
-}
+SettingBox* SettingsPopup::boxOf(const std::string& setting) const { return boxNamed(boxes_, setting); }
 
 void SettingsPopup::refresh() {
   if (!isVisible()) return;  // read when it opens

@@ -58,7 +58,7 @@ std::string_view reasonWord(StopReason reason) {
 }
 
 Debugger::Debugger(Setup setup, const Request& request, std::unique_ptr<Tape> tape)
-    : setup_(std::move(setup)), request_(request), owned_tape_(std::move(tape)), tape_(*owned_tape_) {
+    : setup_(std::move(setup)), request_(request), life_(request.cancel), owned_tape_(std::move(tape)), tape_(*owned_tape_) {
   tape_.pauseBy(&pause_);
   for (const auto& program : setup_.sides.programs) {
     const auto known = std::find_if(sides_.begin(), sides_.end(), [&](const Side& s) { return s.graph == program.get(); });
@@ -106,8 +106,15 @@ Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, const passe
   what.settings = settings;
   request.report("compile");
   SP_ASSIGN(CompileOutcome outcome, compile(model, what, request));
+  return open(model, std::make_shared<const CompileOutcome>(std::move(outcome)), settings, data, request, budget_bytes, ranks);
+}
+
+Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, std::shared_ptr<const CompileOutcome> compiled, const passes::Settings& settings,
+                                                 const DataRequest& data, const Request& request, std::int64_t budget_bytes, const RanksWanted& ranks) {
+  SP_TRY(checkTransport(ranks.kind));
+  exec::setThreads(settings.threads);
   Setup setup;
-  setup.compiled = std::make_shared<const CompileOutcome>(std::move(outcome));
+  setup.compiled = std::move(compiled);
   setup.origin = Origin{std::make_shared<const Model>(model), settings, data};
   Sides& sides = setup.sides;
   SP_ASSIGN(sides.reference, compileUnsharded(model, settings, request));
@@ -190,8 +197,10 @@ Result<Stop> Debugger::advance(int rank, const Goal& reached, StopReason reason)
     return complete(std::move(stop));
   };
   while (true) {
-    if (pause_.exchange(false)) return finish(stopAt(StopReason::kPaused, 0, "paused on request"));
+    // What ends the debugger ends the move inside the executor; what only stops it leaves all ranks between two nodes.
+    if (pause_.exchange(false) || (request_.cancel.cancelled() && !life_.cancelled())) return finish(stopAt(StopReason::kPaused, 0, "paused on request"));
     if (tape_.done() || (rank >= 0 && tape_.next(rank) == nullptr)) return finish(stopAt(StopReason::kEnd, 0, "the step is over"));
+    if (tape_.moves() % 64 == 63) request_.report("running", static_cast<std::int64_t>(tape_.places().front()), static_cast<std::int64_t>(graph(0).order.size()));
     const Places before = tape_.places();
     if (Status status = rank < 0 ? tape_.move() : tape_.move(rank); !status) {
       const auto whole = tape_.settle();  // what was put off came before it

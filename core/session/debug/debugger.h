@@ -47,6 +47,12 @@ class Debugger {
   /// Compiles both sides, loads weights and inputs. `budget_bytes`: see Sides. Errors: those of compile, loadState, loadInputs.
   static Result<std::unique_ptr<Debugger>> open(const Model& model, const passes::Settings& settings, const DataRequest& data, const Request& request,
                                                 std::int64_t budget_bytes = 0, const RanksWanted& ranks = {});
+  /// The same of a program that is compiled already, for all ranks, with these settings.
+  static Result<std::unique_ptr<Debugger>> open(const Model& model, std::shared_ptr<const CompileOutcome> compiled, const passes::Settings& settings,
+                                                const DataRequest& data, const Request& request, std::int64_t budget_bytes = 0, const RanksWanted& ranks = {});
+  /// What follows reports to this request, and its token stops it: ranks that move stop before their next node (StopReason::kPaused)
+  /// with everything as it is. The token that the debugger was made with ends it for good.
+  void use(const Request& request) { request_ = request; }
 
   int ranks() const { return tape_.size(); }
   /// Process ids of the ranks; empty: they are in this process.
@@ -90,6 +96,9 @@ class Debugger {
   /// One tensor per rank; of ranks other than `rank` (where it is not -1) empty bags. Errors: value-unknown (with the nearest names),
   /// value-not-live (not computed yet, or nobody reads it).
   Result<Parts> parts(const std::string& value, int rank = -1);
+  enum class There : std::uint8_t { kNotYet, kLive, kGone };
+  /// Whether looking at it costs nothing now, or has it computed again; of all ranks what holds for the worst off. Errors: value-unknown.
+  Result<There> there(const std::string& value, int rank = -1) const;
   Result<ValueLook> look(const std::string& value, int rank = -1);
   /// Put together by its placement; where the graph does not say it, by what fits the unsharded value. Errors: also
   /// debug-no-placement.
@@ -169,6 +178,7 @@ class Debugger {
 
   Setup setup_;
   Request request_;
+  CancelToken life_;  ///< of the request that it was made with
   std::unique_ptr<Tape> owned_tape_;
   Tape& tape_;
   std::atomic<bool> pause_{false};

@@ -36,7 +36,7 @@ Counterpart Debugger::counterpart(int rank, ir::ValueId value) {
 Result<Twin*> Debugger::twin() {
   if (!twin_) {
     Reference reference = reference_ ? *reference_ : unshardedReference(setup_.sides);
-    reference.step.cancel = request_.cancel;
+    reference.step.cancel = life_;
     SP_ASSIGN(twin_, Twin::create(std::move(reference)));
   }
   return twin_.get();
@@ -83,6 +83,17 @@ Result<Debugger::Parts> Debugger::parts(const std::string& value, int rank) {
   SP_ASSIGN(std::vector<exec::TensorBag> again, tape_.again(gone));
   for (std::size_t r = 0; r < gone.size(); ++r)
     if (gone[r] != ir::kNone) out.of_rank[r] = std::move(again[r]);
+  return out;
+}
+
+Result<Debugger::There> Debugger::there(const std::string& value, int rank) const {
+  There out = There::kLive;
+  for (int r = 0; r < ranks(); ++r) {
+    if (rank >= 0 && r != rank) continue;
+    SP_ASSIGN(const ir::ValueId v, valueNamed(r, value));
+    if (!computed(r, v)) return There::kNotYet;
+    if (!tape_.ranks().value(r, v)) out = There::kGone;
+  }
   return out;
 }
 

@@ -199,7 +199,7 @@ TEST_F(PanelsTest, ARunFromItsFormToItsPlotsAndTheVerdict) {
   auto* ranks = panel.findChild<QComboBox*>(QStringLiteral("ranks"));
   ASSERT_NE(ranks, nullptr);
   ranks->setCurrentText(QStringLiteral("virtual"));
-  Q_EMIT ranks->activated(ranks->currentIndex());
+  Q_EMIT ranks->textActivated(ranks->currentText());
   EXPECT_EQ(workspace.settings().run.ranks, "virtual");
   auto* start = panel.findChild<QPushButton*>(QStringLiteral("primary"));
   ASSERT_TRUE(start->isEnabled());

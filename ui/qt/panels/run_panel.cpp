@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ui/qt/panels/run_panel.h"
 
-#include <QComboBox>
 #include <QEvent>
 #include <QFormLayout>
 #include <QHBoxLayout>
@@ -11,9 +10,7 @@
 #include <QPainter>
 #include <QPushButton>
 #include <QScrollArea>
-#include <QSignalBlocker>
 #include <QSplitter>
-#include <QStandardItemModel>
 #include <QTabWidget>
 #include <QTableWidget>
 #include <QTextBrowser>
@@ -22,41 +19,12 @@
 #include "core/base/strings.h"
 #include "ui/qt/elided_label.h"
 #include "ui/qt/qt_theme.h"
+#include "ui/qt/tables.h"
 
 namespace spscope::ui {
 namespace {
 
-void colour(QLabel* label, Tone t) {
-  QPalette p = label->palette();
-  p.setColor(QPalette::WindowText, tone(t));
-  label->setPalette(p);
-}
-
-QTableWidget* tableOf(const QStringList& columns, const QString& name, QWidget* parent) {
-  auto* table = new QTableWidget(0, static_cast<int>(columns.size()), parent);
-  table->setHorizontalHeaderLabels(columns);
-  table->setEditTriggers(QAbstractItemView::NoEditTriggers);
-  table->setSelectionBehavior(QAbstractItemView::SelectRows);
-  table->setSelectionMode(QAbstractItemView::SingleSelection);
-  table->verticalHeader()->hide();
-  table->verticalHeader()->setDefaultSectionSize(22);
-  table->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
-  table->horizontalHeader()->setStretchLastSection(true);
-  table->setShowGrid(false);
-  table->setWordWrap(false);
-  table->setAccessibleName(name);
-  return table;
-}
-
 constexpr int kNodeColumn = 6;
-
-void put(QTableWidget* table, int row, int column, const QString& text, bool code = false) {
-  QTableWidgetItem* item = table->item(row, column);
-  if (item == nullptr) table->setItem(row, column, item = new QTableWidgetItem);
-  item->setText(text);
-  item->setToolTip(text);
-  item->setFont(code ? codeFont(true) : smallFont());
-}
 
 }  // namespace
 
@@ -208,24 +176,16 @@ QWidget* RunPanel::makeForm() {
   rows->setVerticalSpacing(5);
   rows->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
   for (const RunField& field : view_.fields()) {
-    auto* box = new QComboBox(form);
-    box->setObjectName(toQt(field.info.name));
-    box->setEditable(field.info.free);
-    box->setInsertPolicy(QComboBox::NoInsert);
+    auto* box = new SettingBox(workspace_, field.info.name, form);
+    box->setMaximumWidth(QWIDGETSIZE_MAX);
     box->setMinimumContentsLength(6);
     box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-    box->setToolTip(toQt(field.info.tooltip));
-    box->setAccessibleName(toQt(field.info.label));
-    const auto take = [this, box, name = field.info.name] {
-      const Status status = view_.set(name, box->currentText().toStdString());
-      form_error_->setText(status ? QString() : toQt(status.error().message + (status.error().legal.empty() ? "" : ". Legal: " + status.error().legal)));
-      form_error_->setVisible(!status);
-      if (!status) fillForm();
+    box->on_applied = [this, box] {
+      form_error_->setText(box->refusal());
+      form_error_->setVisible(!box->refusal().isEmpty());
     };
-    QObject::connect(box, &QComboBox::activated, this, take);
-    if (box->lineEdit() != nullptr) QObject::connect(box->lineEdit(), &QLineEdit::editingFinished, this, take);
     rows->addRow(toQt(field.info.label), box);
-    fields_[field.info.name] = box;
+    fields_.push_back(box);
   }
   form_error_ = new QLabel(form);
   form_error_->setWordWrap(true);
@@ -266,30 +226,10 @@ void RunPanel::fill() {
 
 void RunPanel::fillForm() {
   colour(form_error_, Tone::kBad);
-  for (const RunField& field : view_.fields()) {
-    QComboBox* box = fields_[field.info.name];
-    if (box->hasFocus() || (box->lineEdit() != nullptr && box->lineEdit()->hasFocus() && box->lineEdit()->isModified())) continue;  // someone types
-    const QSignalBlocker quiet(box);
-    const QString value = toQt(field.value);
-    QStringList items;
-    for (const ChoiceState& c : field.choices) items << toQt(c.value);
-    if (!items.contains(value)) items << value;
-    bool same = items.size() == box->count();
-    for (int i = 0; same && i < box->count(); ++i) same = box->itemText(i) == items[i];
-    if (!same) {
-      box->clear();
-      box->addItems(items);
-    }
-    // What cannot be had stays in the list, with the reason.
-    if (auto* model = qobject_cast<QStandardItemModel*>(box->model()))
-      for (std::size_t i = 0; i < field.choices.size(); ++i)
-        if (QStandardItem* item = model->item(static_cast<int>(i))) {
-          item->setEnabled(field.choices[i].legal);
-          item->setToolTip(toQt(field.choices[i].reason));
-        }
-    box->setCurrentText(value);
-    if (!box->isEditable()) box->setCurrentIndex(box->findText(value));
+  for (SettingBox* box : fields_) {
     box->setEnabled(!view_.running());
+    if (box->hasFocus() || (box->lineEdit() != nullptr && box->lineEdit()->hasFocus() && box->lineEdit()->isModified())) continue;  // someone types
+    box->refresh();
   }
 }
 

@@ -5,12 +5,11 @@
 
 #include <QWidget>
 #include <functional>
-#include <map>
 #include <vector>
 
 #include "ui/model/run_view.h"
+#include "ui/qt/setting_box.h"
 
-class QComboBox;
 class QLabel;
 class QPushButton;
 class QTabWidget;
@@ -60,7 +59,7 @@ class RunPanel final : public QWidget {
   QPushButton* stop_ = nullptr;
   QPushButton* verify_ = nullptr;
   QTabWidget* pages_ = nullptr;
-  std::map<std::string, QComboBox*> fields_;
+  std::vector<SettingBox*> fields_;
   QTableWidget* ranks_ = nullptr;
   RunPlotWidget* loss_ = nullptr;
   RunPlotWidget* time_ = nullptr;
