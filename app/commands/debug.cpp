@@ -10,6 +10,7 @@
 #include "app/line_editor.h"
 #include "app/options.h"
 #include "core/base/strings.h"
+#include "core/session/plant.h"
 #include "core/session/stage.h"
 
 namespace spscope::app {
@@ -38,6 +39,7 @@ class Debug : public Command {
     model_.declare(command);
     flags_.declare(command);
     data_.declare(command);
+    faults_.declare(command);
     command.option_defaults()->group("Debugger");
     command.add_option("--commands", commands_, "commands, one a line (default and -: standard input)")->type_name("FILE");
     command.add_option("--history", budget_mib_, "memory for snapshots and for values of the unsharded step, each, in MiB")->check(numberFrom(1.0, 1e7))->capture_default_str()->type_name("MIB");
@@ -57,7 +59,9 @@ class Debug : public Command {
       if (!file) return makeError("file-missing", "there is no file " + commands_, Outcome::kUsage);
     }
     SP_ASSIGN(const auto model, session::open(what, request));
-    SP_ASSIGN(const passes::Settings settings, flags_.settings(model_));
+    SP_ASSIGN(passes::Settings settings, flags_.settings(model_));
+    SP_ASSIGN(settings.faults, session::resolveFaults(*model, settings, faults_.plant, request));
+    if (!faults_.plant.empty()) report.json["planted"] = plantedJson(settings.faults);
     SP_ASSIGN(const session::DataRequest data, data_.request());
     const auto budget = static_cast<std::int64_t>(budget_mib_ * 1024 * 1024);
     SP_ASSIGN(const auto debugger, dbg::Debugger::open(*model, settings, data, request, budget));
@@ -111,6 +115,7 @@ class Debug : public Command {
   ModelFlags model_;
   CompileFlags flags_;
   DataFlags data_;
+  FaultFlags faults_;
   std::string commands_;
   double budget_mib_ = 1024;
 };

@@ -13,4 +13,7 @@ Json debugJson(const session::debug::Answer& answer);
 /// Where a step differs from the unsharded one; null where it does not.
 Json differenceJson(const std::optional<session::FirstDifference>& difference);
 
+/// Faults made on purpose, as they were resolved: "fault" makes the same one again. "rank" null: on all.
+Json plantedJson(const std::vector<passes::Fault>& faults);
+
 }  // namespace spscope::app

@@ -194,6 +194,12 @@ class Work {
     return {};
   }
 
+  Status bisect() {
+    SP_TRY(nothingLeft());
+    SP_ASSIGN(out_.bisection, debugger_.bisect());
+    return {};
+  }
+
   Status why() {
     SP_ASSIGN(out_.about, takeValue());
     SP_TRY(nothingLeft());
@@ -330,6 +336,7 @@ const std::vector<Command>& commands() {
       {{"diff", "", "%VALUE [rank A rank B]", "how far it is from the unsharded value, or one rank's from another's"}, &Work::diff},
       {{"save", "", "%VALUE FILE.npy|FILE.safetensors [rank R]", "write it: put together, or one rank's part"}, &Work::save},
       {{"wrong", "", "", "the first node of the whole step whose value is not the unsharded one"}, &Work::wrong},
+      {{"bisect", "", "", "after which pass, and with which of its rewrites, the whole step first differs"}, &Work::bisect},
       {{"why", "y", "%NAME", "why it is placed so, exchanged, kept, this large; which pass made it, from what"}, &Work::why},
       {{"help", "h", "[COMMAND]", "the commands"}, &Work::help},
       {{"quit", "q", "", "end"}, &Work::quit},

@@ -38,6 +38,7 @@ struct Answer {
   bool listed = false;         ///< `nodes` is the answer, even where it is empty
   std::optional<std::vector<Breakpoint>> breakpoints;
   std::optional<ValueComparison> wrong;
+  std::optional<Bisection> bisection;
   std::vector<CommandInfo> help;
   std::string said;            ///< a sentence
   bool quit = false;

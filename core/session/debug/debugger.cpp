@@ -82,7 +82,20 @@ Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, const passe
   sides.tolerance = exec::Tolerance::of(model.computing_dtype);
   sides.step.seed = data.seed;
   sides.budget_bytes = budget_bytes;
+  setup.bisect = [model, settings](const Sides& of, const Request& asked) -> Result<Bisection> {
+    SP_ASSIGN(const std::vector<StageGraphs> stages, stageGraphs(model, settings, asked));
+    SP_ASSIGN(Bisection found, session::bisect(stages, of, asked));
+    if (!found.pass.empty()) {
+      SP_ASSIGN(found.rewrite, bisectRewrites(settings, stages, found.pass, of, asked));
+    }
+    return found;
+  };
   return create(std::move(setup), request);
+}
+
+Result<Bisection> Debugger::bisect() {
+  if (!setup_.bisect) return makeError("usage", "the programs of this debugger were not compiled here: there are no passes to go through", Outcome::kUsage);
+  return setup_.bisect(setup_.sides, request_);
 }
 
 NodeName Debugger::nameOf(int rank, const ir::Node& node) const {

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/session/bisect.h"
 #include "core/session/compile.h"
 #include "core/session/debug/answers.h"
 #include "core/session/debug/breakpoint.h"
@@ -28,6 +29,7 @@ class Debugger {
   struct Setup {
     Sides sides;  ///< programs, weights, inputs, and what to compare with; budget_bytes: of snapshots, and of the twin's values
     std::shared_ptr<const CompileOutcome> compiled;  ///< for the answers to "why"; null: they say less
+    std::function<Result<Bisection>(const Sides&, const Request&)> bisect;  ///< runs the pipeline again; empty: cannot
   };
   /// The step has begun, nothing has run. Errors: those of Tape::create.
   static Result<std::unique_ptr<Debugger>> create(Setup setup, const Request& request);
@@ -79,6 +81,8 @@ class Debugger {
   Result<Comparison> compareRanks(const std::string& value, int rank, int with);
   /// The first node, in program order, whose value differs from the unsharded one in the whole step, which runs apart from this one.
   Result<ValueComparison> firstWrong();
+  /// After which pass, and with which of its rewrites, the whole step first differs. Errors: usage (made without a pipeline), those of the passes.
+  Result<Bisection> bisect();
 
   // --- questions -------------------------------------------------------------------------------------------------------------
   /// Everything that is known of why a node, or the node of a value, is as it is. Errors: value-unknown.
@@ -105,6 +109,8 @@ class Debugger {
   NodeName nameOf(int rank, std::size_t place) const;
   NodeName nameOf(int rank, const ir::Node& node) const;
   Result<ir::ValueId> valueNamed(int rank, const std::string& name) const;
+  /// The value of that name on a rank; where its program has none, what it made last of the same value of the unsharded program.
+  Result<ir::ValueId> partOn(int rank, const std::string& name, ir::ValueId reference);
   /// Whether the rank has run the node that makes the value.
   bool computed(int rank, ir::ValueId value) const;
 
