@@ -122,6 +122,12 @@ Result<passes::Settings> CompileFlags::settings(const ModelFlags& model) const {
   return out;
 }
 
+void FaultFlags::declare(CLI::App& command) {
+  command.option_defaults()->group("Practice");
+  command.add_option("--plant", plant, "make the program wrong on purpose, to practise or to test a gate: a kind of fault, its node, rank, pass and seed; or all by a seed (docs/debugging.md)")
+      ->type_name("KIND[@NODE][,rank=R][,pass=PASS][,seed=N]|random:SEED")->allow_extra_args(false);
+}
+
 void DataFlags::declare(CLI::App& command) {
   command.option_defaults()->group("Data");
   command.add_option("--inputs", inputs, "a safetensors file with the graph's input names, or a folder of them (default: random)")

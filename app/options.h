@@ -40,6 +40,13 @@ struct CompileFlags {
   Result<passes::Settings> settings(const ModelFlags& model) const;
 };
 
+/// Faults on purpose.
+struct FaultFlags {
+  std::vector<std::string> plant;
+
+  void declare(CLI::App& command);
+};
+
 /// Weights and batches of a run.
 struct DataFlags {
   std::string inputs;  ///< a file or a folder of files

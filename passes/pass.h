@@ -15,6 +15,7 @@
 #include "core/ir/graph.h"
 #include "core/ir/op_rule.h"
 #include "core/ir/op_services.h"
+#include "passes/faults/fault.h"
 
 namespace spscope::passes {
 
@@ -44,6 +45,7 @@ struct Settings {
   std::int64_t seq = 0;        ///< 0: the file's
   std::int64_t batch = 0;      ///< 0: the file's
   ir::OpRulesRef rules;        ///< of ops that the built-in table does not know; may be null
+  std::vector<Fault> faults;   ///< mistakes that are made on purpose (passes/faults); resolved ones
   int ranks() const { return sp * dp; }  ///< of the whole mesh
 };
 

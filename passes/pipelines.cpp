@@ -10,6 +10,7 @@
 #include "passes/comm/fuse_collectives.h"
 #include "passes/comm/overlap_collectives.h"
 #include "passes/comm/simplify_joint.h"
+#include "passes/faults/plant.h"
 #include "passes/memory/choose_saved.h"
 #include "passes/memory/schedule.h"
 #include "passes/sequence/insert_all_to_all.h"
@@ -57,6 +58,7 @@ std::string planHashOf(const ir::Graph* batch, const ir::Graph& planned, const S
   if (!s.read_masks) h.text("whole masks");
   if (s.rules) h.text(s.rules->text);
   if (s.tile_loss) h.text("tiled loss"), h.number(s.tile_bytes);
+  for (const Fault& fault : s.faults) h.text(fault.text());
   return h.hex();
 }
 
@@ -66,8 +68,8 @@ std::string sharedKey(const Settings& s) {
   for (std::int64_t n : {std::int64_t{s.sp}, std::int64_t{s.dp}, s.seq, s.batch, std::int64_t{s.read_masks}, std::int64_t{s.tile_loss}, s.tile_bytes, std::int64_t{s.wide_gradients}}) h.number(n);
   for (const auto& [name, dim] : s.sequence_marks) h.text(name), h.number(dim);
   h.text(s.device);
-  h.number(s.wide_gradients);
   h.text(s.rules ? s.rules->text : std::string());
+  for (const Fault& fault : s.faults) h.text(fault.text());
   return h.hex();
 }
 
@@ -154,6 +156,7 @@ Compiled compileShared(std::shared_ptr<const ir::Graph> imported, const Settings
     if (!plan) return out;
     // With ZeRO a rank's blocks of the parameters are its own, too.
     std::string key = rankClass(*plan, rank % settings.sp) + (settings.dp > 1 ? "|" + rankClass(*batch, replica) : "");
+    key += faultClass(settings, rank);
     if (settings.zero != 0) key += "|" + shardClass(*plan, rank, settings.ranks());
     const auto [it, fresh] = classes.try_emplace(std::move(key), static_cast<int>(out.programs.size()));
     out.class_of_rank[static_cast<std::size_t>(rank)] = it->second;

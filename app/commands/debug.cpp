@@ -58,7 +58,7 @@ class Debug : public Command {
       file.open(commands_);
       if (!file) return makeError("file-missing", "there is no file " + commands_, Outcome::kUsage);
     }
-    SP_ASSIGN(const auto debugger, flags_.open(request));
+    SP_ASSIGN(const auto debugger, flags_.open(request, &report.json));
     report.tellAtOnce();
     report.json["ranks"] = debugger->ranks();
     return interactive() ? converse(report, *debugger, request) : obey(report, *debugger, request, from_file ? static_cast<std::istream&>(file) : std::cin);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "app/commands/bisect_report.h"
 #include "app/commands/debug_trouble.h"
 #include "core/base/bars.h"
 #include "core/base/strings.h"
@@ -236,7 +237,18 @@ Json differenceJson(const std::optional<session::FirstDifference>& difference) {
           {"value", d.value},     {"op", d.op},               {"phase", std::string(phaseWord(d.phase))}, {"module", d.module},
           {"ranks", d.ranks},     {"placement", d.placement}, {"result", d.parameter},   {"unsharded_node", d.reference_node},
           {"rel", d.rel},         {"max_abs", d.max_abs},     {"max_rel", d.max_rel},    {"shape", d.shape},
-          {"index", d.index},     {"got", d.got},             {"wanted", d.wanted},      {"remark", d.remark}};
+          {"index", d.index},     {"got", d.got},             {"wanted", d.wanted},      {"remark", d.remark},
+          {"not_compared", d.not_compared}};
+}
+
+Json plantedJson(const std::vector<passes::Fault>& faults) {
+  Json out = Json::array();
+  for (const passes::Fault& f : faults) {
+    Json row = {{"fault", f.text()}, {"kind", std::string(passes::infoOf(f.kind).name)}, {"pass", f.pass}, {"at", f.node}, {"node", f.planted}};
+    row["rank"] = f.rank < 0 ? Json() : Json(f.rank);
+    out.push_back(std::move(row));
+  }
+  return out;
 }
 
 Page debugPage(const Answer& a) {
@@ -254,6 +266,7 @@ Page debugPage(const Answer& a) {
   if (a.wrong) wrongPage(page, *a.wrong);
   if (a.trouble) troublePage(page, *a.trouble);
   if (a.curve) curvePage(page, *a.curve);
+  if (a.bisection) bisectPage(page, *a.bisection);
   if (!a.why.empty()) {
     Rows rows{{a.about, "", "said by"}};
     for (const WhyRow& r : a.why) rows.push_back({r.question, r.answer, r.source});
@@ -285,6 +298,7 @@ Json debugJson(const Answer& a) {
   }
   if (a.trouble) out["trouble"] = troubleJson(*a.trouble);
   if (a.curve) out["curve"] = curveJson(*a.curve);
+  if (a.bisection) out["bisect"] = bisectJson(*a.bisection);
   if (!a.about.empty()) out["about"] = a.about;
   if (!a.why.empty()) {
     out["why"] = Json::array();

@@ -16,4 +16,7 @@ std::string figuresOf(const session::debug::RankValue& value);
 /// Where a step differs from the unsharded one; null where it does not.
 Json differenceJson(const std::optional<session::FirstDifference>& difference);
 
+/// Faults made on purpose, as they were resolved: "fault" makes the same one again. "rank" null: on all.
+Json plantedJson(const std::vector<passes::Fault>& faults);
+
 }  // namespace spscope::app

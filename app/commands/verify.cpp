@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/commands/bisect_report.h"
 #include "app/commands/command.h"
 #include "app/commands/compile_charts.h"
 #include "app/commands/compile_report.h"
 #include "app/commands/debug_answer.h"
 #include "app/options.h"
 #include "core/base/strings.h"
+#include "core/session/plant.h"
+#include "core/session/reduce.h"
 #include "core/session/stage.h"
 
 namespace spscope::app {
@@ -40,11 +43,13 @@ class Verify : public Command {
     model_.declare(command);
     flags_.declare(command);
     data_.declare(command);
+    faults_.declare(command);
     command.option_defaults()->group("Comparison");
     command.add_option("--ranks", ranks_, "virtual: all in this process; gloo and nccl: a process each")->capture_default_str()->type_name("virtual|gloo|nccl");
     command.add_option("--timeout", timeout_, "deadline of every collective of processes, in seconds")->check(numberFrom(0.1, 1e6))->capture_default_str()->type_name("SECONDS");
     command.add_flag("--bisect", bisect_, "where they differ: run the stages of the pipeline, and name the pass after which the result first differs");
     command.add_flag("--shrink", shrink_, "prove a reduced twin with the same plan: fewer tokens, narrower dimensions, equal layers folded");
+    command.add_option("--reduce", reduce_, "where they differ: make it as small as it still fails, and write it as a model of its own (docs/verify.md)")->type_name("OUT.txt");
     command.add_option("--grads", grads_, "write the sharded run's gradients as safetensors")->type_name("FILE");
   }
 
@@ -58,11 +63,17 @@ class Verify : public Command {
     session::VerifyRequest verify;
     SP_ASSIGN(verify.settings, flags_.settings(model_));
     SP_ASSIGN(verify.data, data_.request());
+    if (!faults_.plant.empty() && ranks_ != "virtual") return makeError("usage", "--plant is for ranks in this process: --ranks virtual", Outcome::kUsage);
+    if (reduce_.empty()) {  // the reducer seeks the sites in what it reduces
+      SP_ASSIGN(verify.settings.faults, session::resolveFaults(*model, verify.settings, faults_.plant, request));
+    }
+    if (!verify.settings.faults.empty()) report.json["planted"] = plantedJson(verify.settings.faults);
     verify.grads_path = grads_;
     verify.bisect = bisect_;
     verify.ranks = ranks_;
     verify.timeout_seconds = timeout_;
     verify.open = what;
+    if (!reduce_.empty()) return reduce(report, *model, std::move(verify), request);
     session::ShrinkOutcome shrunk;
     if (shrink_) {
       SP_ASSIGN(shrunk, session::verifyShrunk(*model, {verify, {}}, request));
@@ -92,6 +103,36 @@ class Verify : public Command {
   }
 
  private:
+  Result<int> reduce(Report& report, const session::Model& model, session::VerifyRequest verify, const session::Request& request) {
+    if (shrink_ || bisect_ || !grads_.empty()) return makeError("usage", "--reduce goes without --shrink, --bisect and --grads", Outcome::kUsage);
+    SP_ASSIGN(const session::ReduceOutcome o, session::reduceFailure(model, {std::move(verify), faults_.plant, reduce_}, request));
+    report.stopClock();
+    Json& json = report.json;
+    json["verdict"] = o.fails ? "different" : "equal";
+    json["loss"] = o.loss;
+    json["reference_loss"] = o.reference_loss;
+    json["first_difference"] = differenceJson(o.first_difference);
+    json["reduce"] = nullptr;
+    if (!o.fails) {
+      report.page.line("EQUAL: nothing fails, nothing was written");
+      return 0;
+    }
+    Json steps = Json::array();
+    std::vector<std::vector<std::string>> rows{{"reduced", "nodes left", "tests"}, {"as it was opened", std::to_string(o.nodes_before), ""}};
+    for (const session::ReduceStep& s : o.steps) {
+      steps.push_back({{"what", s.what}, {"nodes", s.nodes}, {"tests", s.tests}});
+      rows.push_back({s.what, std::to_string(s.nodes), std::to_string(s.tests)});
+    }
+    json["reduce"] = {{"nodes_before", o.nodes_before}, {"nodes", o.nodes}, {"steps", std::move(steps)}, {"files", o.files}, {"command", o.command}, {"error_code", o.error_code}};
+    report.page.line(strf("DIFFERENT, reduced to %lld nodes that fail in the same way", static_cast<long long>(o.nodes)));
+    report.page.table(std::move(rows));
+    if (o.first_difference) describeDifference(report.page, *o.first_difference);
+    else report.page.line("it is refused with " + o.error_code);
+    report.page.line("written: " + join(o.files, ", "));
+    report.page.line("shown again by: " + o.command);
+    return 1;
+  }
+
   static void fill(Report& report, const session::VerifyOutcome& o) {
     Json& json = report.json;
     json["verdict"] = o.equal ? "equal" : "different";
@@ -125,17 +166,6 @@ class Verify : public Command {
     json["gathers"] = json["plan"]["gathers"];
   }
 
-  static Json bisectJson(const session::Bisection& b) {
-    Json stages = Json::array();
-    for (const session::BisectStage& s : b.stages) {
-      Json row = {{"pass", s.pass}, {"verdict", s.judged_by.empty() ? "not run" : s.equal ? "equal" : "different"}, {"judged_by", s.judged_by}};
-      if (!s.judged_by.empty() && s.judged_by != "values") row["loss_rel"] = s.loss_rel;
-      if (s.judged_by == "loss and gradients") row["grad_rel_max"] = s.grad_rel_max;
-      stages.push_back(std::move(row));
-    }
-    return {{"pass", b.pass}, {"suspects", b.suspects}, {"stages", std::move(stages)}};
-  }
-
   static void describeDifference(Page& page, const session::FirstDifference& d) {
     std::vector<std::string> ranks;
     for (const int r : d.ranks) ranks.push_back(std::to_string(r));
@@ -148,17 +178,10 @@ class Verify : public Command {
                 {"difference", strf("%.3g of its norm; largest %.3g at [%s]: %s instead of %s", d.rel, d.max_abs, join(d.index, ", ").c_str(),
                                     formatDouble(d.got).c_str(), formatDouble(d.wanted).c_str())}});
     if (!d.remark.empty()) page.line(d.remark);
-  }
-
-  static void describeBisection(Page& page, const session::Bisection& b) {
-    std::vector<std::vector<std::string>> rows{{"after", "is", "judged by", "loss", "worst gradient"}};
-    for (const session::BisectStage& s : b.stages)
-      rows.push_back({s.pass, s.judged_by.empty() ? "not run" : s.equal ? "equal" : "different", s.judged_by,
-                      s.judged_by.starts_with("loss") ? strf("%.3g", s.loss_rel) : "", s.judged_by == "loss and gradients" ? strf("%.3g", s.grad_rel_max) : ""});
-    page.table(std::move(rows));
-    if (b.pass.empty()) page.line("no stage differs with all ranks in this process: look at what the ranks do on their own");
-    else if (b.suspects.size() > 1) page.line("first seen after " + b.pass + "; the stages before it that cannot run by themselves are suspects too: " + join(b.suspects, ", "));
-    else page.line("the result first differs after " + b.pass);
+    if (!d.not_compared.empty()) {
+      std::vector<std::string> few(d.not_compared.end() - std::min<std::ptrdiff_t>(8, std::ssize(d.not_compared)), d.not_compared.end());
+      page.line(strf("what it reads that has no counterpart, the mistake may be there: %s%%", few.size() < d.not_compared.size() ? "... " : "") + join(few, ", %"));
+    }
   }
 
   static void describe(Page& page, const session::VerifyOutcome& o, const passes::Settings& settings, bool twin) {
@@ -183,7 +206,7 @@ class Verify : public Command {
     if (o.first_difference) describeDifference(page, *o.first_difference);
     else if (!o.equal) page.line(o.reference.empty() ? "with all ranks in this process no value differs"
                                                     : "in the first batch, with all ranks in this process, no value differs: look at how batches are weighted");
-    if (o.bisection) describeBisection(page, *o.bisection);
+    if (o.bisection) bisectPage(page, *o.bisection);
     std::int64_t peak = 0;
     for (const auto b : o.peak_bytes) peak = std::max(peak, b);
     page.line(strf("memory of the step, measured: %s on the fullest rank, %s unsharded", formatBytes(peak).c_str(),
@@ -229,7 +252,8 @@ class Verify : public Command {
   ModelFlags model_;
   CompileFlags flags_;
   DataFlags data_;
-  std::string grads_;
+  FaultFlags faults_;
+  std::string grads_, reduce_;
   bool bisect_ = false, shrink_ = false;
   std::string ranks_ = "virtual";
   double timeout_ = 120.0;

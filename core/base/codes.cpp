@@ -20,6 +20,11 @@ const std::vector<CodeInfo>& allCodes() {
          "std::bad_alloc"},
         {"usage", "The command line is not understood.", "See spscope COMMAND --help.",
          "compile has no flag --ps; did you mean --sp?"},
+        {"fault-no-site", "There is no node at which the fault that --plant asks for can be made.",
+         "Name one of the nodes that are listed, or none: spscope verify --help lists the kinds.",
+         "there is no node %mul_5 at which the fault ignore-mask could be made"},
+        {"fault-planted", "The program was made wrong on purpose, as --plant asked.", "Leave --plant out to get the right one.",
+         "as asked, the result is made wrong: attention without its mask in lower-attention, at %scaled_dot_product_attention"},
         // --- graphs: text form, verifier, manager
         {"text-syntax", "The text of a graph is not understood at the place shown.",
          "Correct the line; docs/ir.md holds the grammar. Stages are best written by spscope compile --stages.",

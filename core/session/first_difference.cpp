@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "core/base/strings.h"
@@ -48,6 +50,7 @@ class Comparer {
       }
       outers_ = shardOuters(*sides_.programs.front());
       countAlone();
+      findExtras();
     }
     order();
     std::size_t begin = 0;
@@ -85,13 +88,32 @@ class Comparer {
         out_.alone += !ir::isStart(g.node(id).op) && v != ir::kNone && maps_.front()[static_cast<std::size_t>(v)].reference == ir::kNone;
   }
 
-  /// Values of the reference that are wanted, in program order.
+  /// What some rank makes and others do not have: it is compared with what the others have of the same value.
+  void findExtras() {
+    std::map<std::string, int> ranks_with;
+    for (const auto& program : sides_.programs)
+      for (const NodeId id : program->order)
+        for (const ValueId v : program->node(id).outputs)
+          if (v != ir::kNone) ++ranks_with[program->value(v).name];
+    for (std::size_t r = 0; r < sides_.programs.size(); ++r)
+      for (const NodeId id : sides_.programs[r]->order)
+        for (const ValueId v : sides_.programs[r]->node(id).outputs) {
+          if (v == ir::kNone || ranks_with[sides_.programs[r]->value(v).name] == std::ssize(sides_.programs)) continue;
+          const ValueId reference = maps_[r][static_cast<std::size_t>(v)].reference;
+          if (reference != ir::kNone) extras_.insert(sides_.programs[r]->value(v).name), latest_.try_emplace(reference);
+        }
+  }
+
+  /// Values of the reference that are wanted, in program order; its inputs first.
   void order() {
     position_.assign(ref_.valueCount(), -1);
     std::vector<bool> has(ref_.valueCount(), false);
-    for (const auto& map : maps_)
-      for (const Counterpart& c : map)
-        if (c.reference != ir::kNone) has[static_cast<std::size_t>(c.reference)] = true;
+    for (std::size_t r = 0; r < maps_.size(); ++r)
+      for (const NodeId id : sides_.programs[r]->order)
+        for (const ValueId v : sides_.programs[r]->node(id).outputs)
+          if (v != ir::kNone && maps_[r][static_cast<std::size_t>(v)].reference != ir::kNone) has[static_cast<std::size_t>(maps_[r][static_cast<std::size_t>(v)].reference)] = true;
+    for (const ir::Input& in : ref_.inputs)
+      if (in.kind == ir::InputKind::kUser && has[static_cast<std::size_t>(in.value)]) wanted_.push_back(in.value);
     std::int64_t at = 0;
     for (const NodeId id : ref_.order) {
       for (const ValueId v : ref_.node(id).outputs) {
@@ -125,6 +147,9 @@ class Comparer {
     for (std::size_t i = begin; i < end; ++i) keep[static_cast<std::size_t>(wanted_[i])] = true;
     SP_TRY(ranks.begin(sides_.inputs, options()));
     if (first && sides_.values) SP_TRY(scales_.measureInputs(ranks));
+    for (std::size_t i = begin; i < end; ++i)
+      if (ref_.value(wanted_[i]).producer == ir::kNone)
+        if (auto value = ranks.value(0, wanted_[i])) reference_.kept.emplace(wanted_[i], std::move(*value));
     const std::int64_t last = end > begin ? position_[static_cast<std::size_t>(wanted_[end - 1])] : -1;
     while (!ranks.done()) {
       const std::size_t at = ranks.position(0);
@@ -151,6 +176,7 @@ class Comparer {
     request_.report("sharded values", static_cast<std::int64_t>(begin), static_cast<std::int64_t>(wanted_.size()));
     ++out_.runs;
     std::map<std::pair<ValueId, std::string>, Parts> open;  // parts that have come so far
+    for (auto& [reference, parts] : latest_) parts.clear();
     SP_TRY(ranks.begin(sides_.inputs, options()));
     std::vector<std::size_t> before(static_cast<std::size_t>(ranks.ranks()));
     while (!ranks.done()) {
@@ -167,7 +193,17 @@ class Comparer {
           if (c.reference == ir::kNone || !reference_.kept.contains(c.reference)) continue;
           auto value = ranks.value(r, v);
           if (!value) continue;  // nobody reads it: it is gone already
-          Parts& parts = open[{c.reference, graphOf(ranks, r).value(v).name}];
+          const std::string& name = graphOf(ranks, r).value(v).name;
+          if (const auto latest = latest_.find(c.reference); latest != latest_.end()) {
+            latest->second.resize(static_cast<std::size_t>(ranks.ranks()));
+            latest->second[static_cast<std::size_t>(r)] = *value;
+            if (extras_.contains(name)) {
+              const auto& parts = latest->second;
+              if (std::none_of(parts.begin(), parts.end(), [](const TensorBag& part) { return part.empty(); })) SP_TRY(compare(n, v, graphOf(ranks, r), c, parts));
+              continue;
+            }
+          }
+          Parts& parts = open[{c.reference, name}];
           parts.of_rank.resize(static_cast<std::size_t>(ranks.ranks()));
           parts.of_rank[static_cast<std::size_t>(r)] = std::move(*value);
           if (++parts.have < ranks.ranks()) continue;
@@ -190,9 +226,14 @@ class Comparer {
     const bool is_float = ir::isFloating(graph.value(v).dtype);
     const double scale = is_float ? std::max(difference.norm, scales_.of(c.reference)) : difference.norm;
     const double allowed = is_float ? sides_.tolerance.gradient * scale : 0.0;
-    if (difference.error <= allowed) return {};
+    if (difference.error <= allowed) {
+      right_.insert(graph.value(v).name);
+      return {};
+    }
     FirstDifference d = describe(graph, n, v);
-    d.reference_node = ref_.node(ref_.value(c.reference).producer).name;
+    d.not_compared = notCompared(n.name);
+    const NodeId made_by = ref_.value(c.reference).producer;
+    d.reference_node = made_by == ir::kNone ? ref_.value(c.reference).name : ref_.node(made_by).name;
     d.placement = placementWords(nearest->how);
     d.rel = scale > 0.0 ? difference.error / scale : kInfinity;
     d.max_abs = difference.max_abs;
@@ -209,6 +250,36 @@ class Comparer {
     }
     offer(position_[static_cast<std::size_t>(c.reference)], std::move(d));
     return {};
+  }
+
+  /// See FirstDifference::not_compared. A rank may have nodes that others do not have, and its values may have come from them.
+  std::vector<std::string> notCompared(const std::string& name) const {
+    std::set<std::string> found;
+    std::vector<std::string> open{name}, out;
+    std::vector<std::unordered_map<std::string, NodeId>> nodes;
+    std::vector<const Graph*> graphs;
+    for (const auto& program : sides_.programs) {
+      if (std::find(graphs.begin(), graphs.end(), program.get()) != graphs.end()) continue;
+      graphs.push_back(program.get());
+      for (auto& by_name = nodes.emplace_back(); const NodeId id : program->order) by_name.emplace(program->node(id).name, id);
+    }
+    while (!open.empty()) {
+      const std::string at = std::move(open.back());
+      open.pop_back();
+      for (std::size_t i = 0; i < graphs.size(); ++i) {
+        const auto id = nodes[i].find(at);
+        if (id == nodes[i].end()) continue;
+        ir::forEachUse(graphs[i]->node(id->second), [&](const ir::Use& use) {
+          const ir::Value& v = graphs[i]->value(use.value);
+          if (v.producer == ir::kNone || right_.contains(v.name)) return;
+          if (const std::string& made_by = graphs[i]->node(v.producer).name; found.insert(made_by).second) open.push_back(made_by);
+        });
+      }
+    }
+    for (const Graph* graph : graphs)
+      for (const NodeId id : graph->order)
+        if (found.erase(graph->node(id).name) > 0) out.push_back(graph->node(id).name);
+    return out;
   }
 
   static FirstDifference describe(const Graph& graph, const Node& n, ValueId v) {
@@ -305,6 +376,7 @@ class Comparer {
         const NodeId producer = g->value(out.value).producer;
         if (producer == ir::kNone) continue;
         FirstDifference d = describe(*g, g->node(producer), out.value);
+        if (g == &graph && !maps_.empty()) d.not_compared = notCompared(graph.node(producer).name);
         if (g == &ref_) d.node_id = ir::kNone;
         d.placement = "replicated";
         return d;
@@ -351,6 +423,9 @@ class Comparer {
   std::vector<ValueId> wanted_;
   std::vector<std::int64_t> position_;  ///< of a reference value's node in its program
   Reference reference_;
+  std::set<std::string> extras_;  ///< values that not every rank's program has
+  std::map<ValueId, std::vector<TensorBag>> latest_;  ///< by value of the reference that such a one stands for: the parts that were made last
+  std::set<std::string> right_;  ///< names of values that were compared and agree
   ValueScales scales_;     ///< of the reference
   bool measured_ = false;
   ValueComparison out_;

@@ -30,6 +30,8 @@ struct FirstDifference {
   std::vector<int> ranks;       ///< that are off; all of them for a partial sum. Never empty
   std::string placement;        ///< in words
   std::string remark;           ///< what else is known; may be empty
+  /// Nodes between it and the values that were compared and are right: they have no counterpart, the mistake may be in them. In program order.
+  std::vector<std::string> not_compared;
   double rel = 0.0;             ///< |difference| / |value|, the latter as verify counts it
   double max_abs = 0.0, max_rel = 0.0;  ///< of one element
   ir::Dims shape, index;        ///< of the whole value; of the element with max_abs

@@ -7,6 +7,8 @@
 #include "core/base/strings.h"
 #include "core/io/weights.h"
 #include "core/ir/convert_dtype.h"
+#include "core/session/stage.h"
+#include "core/session/text_model.h"
 #include "core/torch/tensor_store.h"
 #include "passes/sequence/respecialize.h"
 
@@ -72,11 +74,7 @@ Status respecialize(io::ImportedModel& imported, const OpenRequest& what, const 
   return {};
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const Model>> open(const OpenRequest& what, const Request& request) {
-  const std::int64_t begin = monotonicNs();
-  request.report("open " + what.path);
+Result<io::ImportedModel> openArchive(const OpenRequest& what, const Request& request) {
   io::OpenOptions options;
   options.graph_name = what.graph_name;
   options.seq = what.seq;
@@ -85,12 +83,29 @@ Result<std::shared_ptr<const Model>> open(const OpenRequest& what, const Request
   options.cancel = request.cancel;
   SP_ASSIGN(io::ImportedModel imported, io::openModel(what.path, options, *request.diagnostics));
   SP_TRY(respecialize(imported, what, request));
+  return imported;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Model>> open(const OpenRequest& what, const Request& request) {
+  const std::int64_t begin = monotonicNs();
+  request.report("open " + what.path);
+  SP_ASSIGN(std::optional<ir::GraphText> text, readStage(what.path));
   auto model = std::make_shared<Model>();
-  ir::Graph graph = std::move(imported.graph);
+  ir::Graph graph;
+  if (text && isTextModel(text->header)) {
+    SP_ASSIGN(const auto opened, openTextModel(std::move(*text), what));
+    *model = *opened;
+    graph = *model->graph;
+  } else {
+    SP_ASSIGN(io::ImportedModel imported, openArchive(what, request));
+    graph = std::move(imported.graph);
+    model->imported = std::make_shared<const io::ImportedModel>(std::move(imported));
+  }
   if (what.dtype) SP_TRY(convert(graph, *what.dtype));
   model->path = what.path;
   model->display_name = std::filesystem::path(what.path).filename().string();
-  model->imported = std::make_shared<const io::ImportedModel>(std::move(imported));
   model->working_dtype = parameterType(graph);
   model->computing_dtype = computingType(graph);
   model->converted_to = what.dtype;
@@ -100,6 +115,10 @@ Result<std::shared_ptr<const Model>> open(const OpenRequest& what, const Request
 }
 
 Result<exec::TensorBag> loadState(const Model& model, const DataRequest& data, const Request& request) {
+  if (!model.weights_file.empty() && !data.seed_weights) {
+    SP_ASSIGN(const exec::TensorBag bag, exec::loadBag(model.weights_file));
+    return exec::inTypeOf(bag, *model.graph);
+  }
   const io::WeightSource source(model.imported->archive);
   // Seeded weights replace the file's: a weightless file has none, and a user who asks for a seed wants it.
   return exec::loadState(*model.graph, data.seed_weights ? nullptr : &source, data.seed_weights, *request.diagnostics);
@@ -107,6 +126,7 @@ Result<exec::TensorBag> loadState(const Model& model, const DataRequest& data, c
 
 Result<exec::TensorBag> loadInputs(const Model& model, const DataRequest& data, std::int64_t index,
                                    const Request& request) {
+  if (data.inputs.empty() && !model.inputs_file.empty()) return exec::loadInputs(*model.graph, model.inputs_file, *request.diagnostics);
   if (data.inputs.empty())  // checked like a file's: seeded positions may run past a short position table
     return exec::inputsFrom(*model.graph, exec::seedInputs(*model.graph, data.seed + static_cast<std::uint64_t>(index)),
                             *request.diagnostics);

@@ -50,6 +50,7 @@ class Model {
   /// The lowest precision that the graph computes in: bfloat16 under autocast though the parameters are float32. What
   /// two right answers may differ by follows from it.
   ir::DType computing_dtype = ir::DType::kF32;
+  std::string weights_file, inputs_file;  ///< safetensors beside a model that is a text (text_model.h); empty for archives
   std::optional<ir::DType> converted_to;        ///< what --dtype asked for; empty: as the file is
 };
 

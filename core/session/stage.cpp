@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/base/strings.h"
 #include "core/io/archive.h"
+#include "core/session/text_model.h"
 
 namespace spscope::session {
 
@@ -78,7 +79,7 @@ Result<std::optional<ir::GraphText>> readStage(const std::string& path) {
 
 Result<OpenRequest> resolveStage(const OpenRequest& what) {
   SP_ASSIGN(const auto stage, readStage(what.path));
-  if (!stage) return what;
+  if (!stage || isTextModel(stage->header)) return what;  // a model by itself
   const auto entry = [&](std::string_view key) {
     const std::string* value = stage->header.find(key);
     return value ? *value : std::string();

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/base/strings.h"
+#include "core/ir/damage.h"
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 
@@ -39,10 +40,18 @@ bool sameAttributes(const Node& a, const Node& b) {
   return true;
 }
 
-/// Pairs (before, after) of values that an sp.* node only moves; the receive buffers of a start stand for its operands.
+/// Whether its result holds the elements of `self` in the same order.
+bool keepsOrder(const Node& n) {
+  const std::string_view base = ir::baseName(n.op);
+  for (const char* known : {"view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "clone", "alias", "contiguous", "flatten"})
+    if (base == known) return true;
+  return false;
+}
+
+/// Pairs (before, after) of values that an sp.* node only moves (or a fault on purpose spoils); the receive buffers of a start stand for its operands.
 std::vector<std::pair<ValueId, ValueId>> movesOf(const Node& n) {
   std::vector<std::pair<ValueId, ValueId>> out;
-  if (!isSp(n)) return out;
+  if (!isSp(n) && n.op != ir::kDamage) return out;
   const ir::Attribute* self = n.find("self");
   if (self == nullptr) return out;
   if (const auto* one = std::get_if<ir::Use>(self)) {
@@ -64,6 +73,7 @@ class Mapper {
     mapOutputs();
     for (auto it = g_.order.rbegin(); it != g_.order.rend(); ++it)
       for (const auto& [before, after] : movesOf(g_.node(*it))) take(before, of(after));
+    mapByReaders();
     mapRecomputed();
     dropGradientsOfCopies();
     place();
@@ -136,6 +146,48 @@ class Mapper {
     }
   }
 
+  /// The node of the reference that does what `n` does: of its name; or the only one of its op that reads what it reads first.
+  const Node* twinOf(const Node& n) const {
+    if (n.outputs.empty()) return nullptr;
+    if (const ValueId result = of(n.outputs[0]); result != ir::kNone) {
+      const NodeId producer = ref_.value(result).producer;
+      if (producer == ir::kNone) return nullptr;
+      const Node& twin = ref_.node(producer);
+      if (keepsOrder(n) && keepsOrder(twin)) return &twin;
+      return twin.name == n.name && (twin.op == n.op || (ir::isAttention(twin.op) && ir::isAttention(n.op))) ? &twin : nullptr;
+    }
+    const ValueId self = of(ir::useArg(n, "self"));
+    if (self == ir::kNone) return nullptr;
+    const Node* twin = nullptr;
+    for (const NodeId id : ref_users_[static_cast<std::size_t>(self)]) {
+      const Node& candidate = ref_.node(id);
+      if (candidate.op != n.op || candidate.phase != n.phase || ir::useArg(candidate, "self") != self) continue;
+      if (twin != nullptr) return nullptr;
+      twin = &candidate;
+    }
+    return twin;
+  }
+
+  /// What a node reads where its twin reads a value of the same whole shape is that value: so what a pass put in between is compared, too.
+  void mapByReaders() {
+    ref_users_ = ir::usersOf(ref_);
+    for (auto it = g_.order.rbegin(); it != g_.order.rend(); ++it) {
+      const Node& n = g_.node(*it);
+      for (const auto& [before, after] : movesOf(n)) take(before, of(after));
+      if (n.phase == ir::Phase::kRecompute || isSp(n)) continue;
+      const Node* twin = twinOf(n);
+      if (twin == nullptr) continue;
+      for (const ir::Argument& argument : n.args) {
+        const auto* use = std::get_if<ir::Use>(&argument.value);
+        const ValueId wanted = use != nullptr ? ir::useArg(*twin, argument.name) : ir::kNone;
+        if (wanted == ir::kNone || use->value == ir::kNone) continue;
+        const Value& v = g_.value(use->value);
+        const bool same = v.factors.empty() ? keepsOrder(n) && v.shape.size() == ref_.value(wanted).shape.size() : v.shape == ref_.value(wanted).shape && !v.placement.isPartial();
+        if (v.producer != ir::kNone && same) take(use->value, wanted);
+      }
+    }
+  }
+
   void mapOutputs() {
     for (const ir::Output& out : g_.outputs)
       for (const ir::Output& wanted : ref_.outputs)
@@ -203,6 +255,7 @@ class Mapper {
   const Graph& ref_;
   bool any_float_;
   std::vector<Counterpart> map_;
+  std::vector<std::vector<NodeId>> ref_users_;  ///< by value of the reference
 };
 
 }  // namespace
@@ -242,7 +295,8 @@ Result<std::optional<Nearest>> nearestTo(const exec::TensorBag& whole, const std
   for (const exec::Assembly& way : ways) {
     if (!exec::fits(way, shapes, shape)) continue;
     SP_ASSIGN(exec::ValueDifference d, exec::compareValue(parts, whole, way));
-    if (nearest && !(d.error < nearest->difference.error)) continue;
+    // A NaN makes every way wrong: then the rest tells which one it is.
+    if (nearest && !(d.error < nearest->difference.error || (d.error == nearest->difference.error && d.finite_error < nearest->difference.finite_error))) continue;
     nearest = Nearest{way, std::move(d)};
   }
   return nearest;

@@ -24,6 +24,7 @@ Result<std::shared_ptr<const ir::Graph>> compileUnsharded(const Model& model, co
   compile_request.settings.save = "all";
   compile_request.settings.read_masks = false;  // what these passes read into the graph is put to the proof, too
   compile_request.settings.tile_loss = false;
+  compile_request.settings.faults.clear();
   compile_request.keep_graphs = false;
   DiagnosticSink quiet;  // the sharded compilation says the same and more
   Request inner = request;
@@ -87,6 +88,9 @@ Status locate(const Model& model, const VerifyRequest& what, const exec::TensorB
   if (!what.bisect) return {};
   SP_ASSIGN(const std::vector<StageGraphs> stages, stageGraphs(model, what.settings, request));
   SP_ASSIGN(out.bisection, bisect(stages, sides, request));
+  if (!out.bisection->pass.empty()) {
+    SP_ASSIGN(out.bisection->rewrite, bisectRewrites(what.settings, stages, out.bisection->pass, sides, request));
+  }
   if (out.first_difference && !out.bisection->pass.empty()) out.first_difference->pass = out.bisection->pass;
   return {};
 }

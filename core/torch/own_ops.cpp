@@ -8,6 +8,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <limits>
+
 #include "core/torch/masked_attention.h"
 #include "core/torch/tiled_loss.h"
 
@@ -153,6 +155,25 @@ Tensor lossAutograd(const Tensor& self, const Tensor& weight, const OptTensor& b
   return LossFunction::apply(self, weight, bias, target, ignore_index, label_smoothing, rows, std::string(steps));
 }
 
+// --- a fault on purpose ------------------------------------------------------------------------------------------------
+
+Tensor damage(const Tensor& self, std::int64_t element, std::int64_t bit) {
+  Tensor out = self.clone(at::MemoryFormat::Contiguous);
+  if (out.numel() == 0) return out;
+  const auto width = static_cast<std::int64_t>(out.element_size());
+  TORCH_CHECK(bit >= -1 && bit < 8 * width, "spscope: an element of ", out.scalar_type(), " has no bit ", bit);
+  element = (element % out.numel() + out.numel()) % out.numel();
+  if (bit < 0) {
+    TORCH_CHECK(at::isFloatingType(out.scalar_type()), "spscope: only a floating type has a NaN");
+    out.view({-1}).select(0, element).fill_(std::numeric_limits<double>::quiet_NaN());
+  } else {
+    auto* byte = static_cast<unsigned char*>(out.data_ptr()) + element * width + bit / 8;  // little-endian
+    *byte = static_cast<unsigned char>(*byte ^ (1U << (bit % 8)));
+  }
+  return out;
+}
+Tensor damageMeta(const Tensor& self, std::int64_t, std::int64_t) { return at::empty(self.sizes(), self.options()); }
+
 }  // namespace
 
 void registerOwnOps() {
@@ -170,17 +191,20 @@ void registerOwnOps() {
     definition->def(
         "tiled_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor weight, Tensor? bias, Tensor target, int ignore_index, float label_smoothing, "
         "int rows, str steps, bool weight_wanted) -> (Tensor, Tensor, Tensor)");
+    definition->def("damage(Tensor self, int element, int bit) -> Tensor");  // core/ir/damage.h
     // Registrations live as long as the process, as those of the sp.* ops.
     auto* cpu = new Library(Library::IMPL, "spscope", c10::DispatchKey::CPU, __FILE__, __LINE__);
     cpu->impl("_scaled_dot_product_attention_for_cpu", &maskedAttention);
     cpu->impl("_scaled_dot_product_attention_for_cpu_backward", &maskedAttentionBackward);
     cpu->impl("tiled_cross_entropy", &loss);
     cpu->impl("tiled_cross_entropy_backward", &lossBackward);
+    cpu->impl("damage", &damage);
     auto* meta = new Library(Library::IMPL, "spscope", c10::DispatchKey::Meta, __FILE__, __LINE__);
     meta->impl("_scaled_dot_product_attention_for_cpu", &attentionMeta);
     meta->impl("_scaled_dot_product_attention_for_cpu_backward", &attentionBackwardMeta);
     meta->impl("tiled_cross_entropy", &lossMeta);
     meta->impl("tiled_cross_entropy_backward", &lossBackwardMeta);
+    meta->impl("damage", &damageMeta);
     auto* gradients = new Library(Library::IMPL, "spscope", c10::DispatchKey::Autograd, __FILE__, __LINE__);
     gradients->impl("_scaled_dot_product_attention_for_cpu", &attentionAutograd);
     gradients->impl("tiled_cross_entropy", &lossAutograd);

@@ -29,7 +29,7 @@ at::Tensor unfolded(const at::Tensor& t, const ir::ShardSpec& shard) {
 }
 
 struct Worst {
-  double squares = 0.0;
+  double squares = 0.0, finite = 0.0;
   double max_abs = -1.0, max_rel = 0.0;
   std::int64_t index = 0;  ///< flat, in the part
   double got = 0.0, wanted = 0.0;
@@ -46,7 +46,8 @@ Worst differenceOf(const at::Tensor& got, const at::Tensor& wanted) {
     for (std::int64_t i = 0; i < count; ++i) {
       if (xs[i] == ys[i] || (std::isnan(xs[i]) && std::isnan(ys[i]))) continue;
       double d = std::abs(xs[i] - ys[i]);
-      if (!std::isfinite(d)) d = kInfinity;
+      if (std::isfinite(d)) out.finite += d * d;
+      else d = kInfinity;
       out.squares += d * d;
       out.max_rel = std::max(out.max_rel, ys[i] == 0.0 ? kInfinity : d / std::abs(ys[i]));
       if (d > out.max_abs) out.max_abs = d, out.index = first + i, out.got = xs[i], out.wanted = ys[i];
@@ -135,10 +136,17 @@ Result<ValueDifference> compareValue(const std::vector<TensorBag>& parts, const 
   out.max_abs = -1.0;
   if (how.kind == ir::PlacementKind::kPartial) {
     at::Tensor sum = at::zeros(reference.sizes(), at::kDouble);
-    for (const at::Tensor& t : tensors) sum.add_(t);
+    std::vector<double> strange;
+    for (const at::Tensor& t : tensors) {
+      sum.add_(t);
+      strange.push_back(t.is_floating_point() && !t.isfinite().all().item<bool>() ? kInfinity : 0.0);
+    }
+    if (std::count(strange.begin(), strange.end(), kInfinity) > 0 && reference.is_floating_point() && reference.isfinite().all().item<bool>()) out.rank_error = std::move(strange);
     tensors = {sum};
   }
-  double squares = 0.0;
+  const bool told = !out.rank_error.empty();  // which ranks it is
+  if (told) out.rank_norm.assign(out.rank_error.size(), out.norm);
+  double squares = 0.0, finite = 0.0;
   std::int64_t offset = 0;
   const bool sharded = how.kind == ir::PlacementKind::kSharded;
   for (std::size_t r = 0; r < tensors.size(); ++r) {
@@ -149,9 +157,12 @@ Result<ValueDifference> compareValue(const std::vector<TensorBag>& parts, const 
     }
     const Worst worst = differenceOf(got, wanted);
     const double error = std::sqrt(worst.squares);
-    out.rank_error.push_back(std::isfinite(error) ? error : kInfinity);
-    out.rank_norm.push_back(sharded ? norm(wanted) : out.norm);
+    if (!told) {
+      out.rank_error.push_back(std::isfinite(error) ? error : kInfinity);
+      out.rank_norm.push_back(sharded ? norm(wanted) : out.norm);
+    }
     squares += worst.squares;
+    finite = sharded ? finite + worst.finite : std::max(finite, worst.finite);
     out.max_rel = std::max(out.max_rel, worst.max_rel);
     if (worst.max_abs > out.max_abs) {
       out.max_abs = worst.max_abs;
@@ -169,6 +180,7 @@ Result<ValueDifference> compareValue(const std::vector<TensorBag>& parts, const 
   out.max_abs = std::max(out.max_abs, 0.0);
   out.error = sharded ? std::sqrt(squares) : *std::max_element(out.rank_error.begin(), out.rank_error.end());
   if (!std::isfinite(out.error)) out.error = kInfinity;
+  out.finite_error = std::sqrt(finite);
   return out;
 }
 

@@ -33,8 +33,10 @@ struct ValueDifference {
   double max_rel = 0.0;     ///< largest |difference| / |wanted| of one element
   ir::Dims worst;           ///< index, in the whole, of the element with max_abs
   double got = 0.0, wanted = 0.0;  ///< there
-  std::vector<double> rank_error;  ///< of each rank's part; one entry, of the sum, for a partial value
+  /// Of each rank's part. For a partial value one entry, of the sum; but where some parts hold elements that are not finite, infinity for those ranks.
+  std::vector<double> rank_error;
   std::vector<double> rank_norm;   ///< |whole| of the part that each entry of rank_error is about
+  double finite_error = 0.0;  ///< as `error`, of the elements that are finite on both sides
 };
 
 /// `parts[r]` and `whole` hold one tensor each; they fit. A NaN that both have in one place is no difference. Errors:

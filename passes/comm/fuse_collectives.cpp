@@ -11,6 +11,7 @@
 #include "core/ir/sp_ops.h"
 #include "passes/comm/collective_order.h"
 #include "passes/memory/liveness.h"
+#include "passes/rewrite_count.h"
 
 namespace spscope::passes {
 namespace {
@@ -84,7 +85,8 @@ class Fuser {
     const auto started = [&](NodeId id) { return ir::isStart(g_.node(id).op); };
     if (order.collectives().empty() || std::any_of(order.collectives().begin(), order.collectives().end(), started))
       return false;  // nothing to do, or done already
-    const std::vector<Group> groups = findGroups(g_, order, context_.settings.bucket_bytes);
+    std::vector<Group> groups = findGroups(g_, order, context_.settings.bucket_bytes);
+    std::erase_if(groups, [&](const Group& group) { return !mayRewrite(g_, group.members.front()); });
     std::map<NodeId, std::size_t> group_of;
     for (std::size_t i = 0; i < groups.size(); ++i) {
       for (const NodeId id : groups[i].members) group_of[id] = i;

@@ -7,6 +7,7 @@
 #include "core/ir/layout.h"
 #include "core/ir/mesh_axis.h"
 #include "core/ir/sp_ops.h"
+#include "passes/rewrite_count.h"
 #include "passes/rewriter.h"
 #include "passes/training/sync_gradients.h"
 
@@ -39,7 +40,8 @@ class Simplifier {
         if (moved != owner_of_.end()) graph_.value(out).storage = moved->second;
       }
       const char* reason = nullptr;
-      const ValueId same = sameAs(graph_.node(id), &reason);
+      ValueId same = sameAs(graph_.node(id), &reason);
+      if (same != kNone && !mayRewrite(graph_, id)) same = kNone;
       if (same != kNone && exchanges(graph_.node(id)) && !contiguous(same)) {
         // What the exchange gave lay row by row, and views may follow.
         ir::Node& n = graph_.node(id);
@@ -197,6 +199,7 @@ class Simplifier {
     if (first == nullptr || !isView(*first) || first->must_save) return false;
     const ValueId before = ir::useArg(*first, kSelf);
     if (before == kNone || graph_.value(before).dtype != graph_.value(n.outputs[0]).dtype || !contiguous(before)) return false;
+    if (!mayRewrite(graph_, id)) return false;
     n.set(kSelf, ir::Use{before});
     return true;
   }

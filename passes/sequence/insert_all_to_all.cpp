@@ -2,6 +2,7 @@
 #include "passes/sequence/insert_all_to_all.h"
 
 #include "core/ir/sp_ops.h"
+#include "passes/rewrite_count.h"
 #include "passes/sequence/lower_redistribute.h"
 
 namespace spscope::passes {
@@ -11,7 +12,7 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
   Rewriter rw(graph, "insert-all-to-all");
   for (ir::NodeId id : rw.program()) {
     rw.visit(id);
-    if (graph.node(id).op != ir::sp::kRedistribute || kindOf(graph, graph.node(id)) != Redistribution::kAllToAll) {
+    if (graph.node(id).op != ir::sp::kRedistribute || kindOf(graph, graph.node(id)) != Redistribution::kAllToAll || !mayRewrite(graph, id)) {
       rw.keep(id);
       continue;
     }

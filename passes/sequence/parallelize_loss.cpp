@@ -2,6 +2,7 @@
 #include "passes/sequence/parallelize_loss.h"
 
 #include "core/ir/sp_ops.h"
+#include "passes/rewrite_count.h"
 #include "passes/sequence/lower_redistribute.h"
 
 namespace spscope::passes {
@@ -73,13 +74,13 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
     const bool partial = out != ir::kNone && graph.value(out).placement.isPartial();
     const auto base = ir::baseName(node.op);
     auto operandSharded = [&] { return graph.value(ir::useArg(node, "self")).placement.isSharded(); };
-    if (node.op == ir::sp::kRedistribute && kindOf(graph, node) == Redistribution::kAllReduce) {
+    if (node.op == ir::sp::kRedistribute && kindOf(graph, node) == Redistribution::kAllReduce && mayRewrite(graph, id)) {
       context.count("all_reduces");
       rw.replace(out, lowerRedistribute(graph, rw, id));
-    } else if (partial && base == "cross_entropy_loss" && ir::intArg(node, "reduction", 1) == 1) {
+    } else if (partial && base == "cross_entropy_loss" && ir::intArg(node, "reduction", 1) == 1 && mayRewrite(graph, id)) {
       context.count("means");
       rewriteCrossEntropy(graph, rw, id);
-    } else if (partial && base == "mean" && operandSharded()) {
+    } else if (partial && base == "mean" && operandSharded() && mayRewrite(graph, id)) {
       context.count("means");
       rewriteMean(graph, rw, id);
     } else {

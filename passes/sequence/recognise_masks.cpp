@@ -7,6 +7,7 @@
 
 #include "core/base/strings.h"
 #include "core/ir/mask_rule.h"
+#include "passes/rewrite_count.h"
 #include "passes/rewriter.h"
 #include "passes/sequence/mask_algebra.h"
 
@@ -30,7 +31,7 @@ class Recognition {
       rw_.visit(id);
       const ir::Node& n = g_.node(id);
       const ValueId mask = n.op == kSdpa ? ir::useArg(n, "attn_mask") : kNone;
-      if (mask == kNone || !isMatrix(mask)) {
+      if (mask == kNone || !isMatrix(mask) || !mayRewrite(g_, id)) {
         rw_.keep(id);
         continue;
       }

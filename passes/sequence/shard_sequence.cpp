@@ -7,6 +7,7 @@
 #include "core/ir/mesh_axis.h"
 #include "core/ir/rng_ops.h"
 #include "core/ir/sp_ops.h"
+#include "passes/rewrite_count.h"
 #include "passes/sequence/lower_redistribute.h"
 #include "passes/sequence/rules.h"
 #include "passes/training/index_random_ops.h"
@@ -139,7 +140,7 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
       continue;
     }
     const Redistribution kind = kindOf(graph, graph.node(id));
-    if (kind == Redistribution::kAllToAll || kind == Redistribution::kAllReduce) {
+    if (kind == Redistribution::kAllToAll || kind == Redistribution::kAllReduce || !mayRewrite(graph, id)) {
       rw.keep(id);
       continue;
     }

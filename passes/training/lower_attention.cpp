@@ -9,6 +9,7 @@
 #include "core/base/strings.h"
 #include "core/ir/mask_rule.h"
 #include "core/ir/mesh_axis.h"
+#include "passes/rewrite_count.h"
 #include "passes/rewriter.h"
 #include "passes/training/attention_dropout.h"
 #include "passes/training/innermost.h"
@@ -337,7 +338,8 @@ bool Lowering::run() {
     if (g_.node(id).location) next_checkpoint = std::max(next_checkpoint, g_.node(id).location->checkpoint + 1);
   for (NodeId id : rw_.program()) {
     rw_.visit(id);
-    if (g_.node(id).op != kSdpa && g_.node(id).op != ir::kMaskedAttention) {
+    const bool plain = g_.node(id).op == kSdpa;  // runs as it is, too
+    if ((!plain && g_.node(id).op != ir::kMaskedAttention) || (!mayRewrite(g_, id) && plain)) {
       rw_.keep(id);
       continue;
     }

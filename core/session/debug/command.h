@@ -42,6 +42,7 @@ struct Answer {
   std::optional<ValueComparison> wrong;
   std::optional<TroubleReport> trouble;
   std::optional<ErrorCurve> curve;
+  std::optional<Bisection> bisection;
   std::vector<CommandInfo> help;
   std::string said;            ///< a sentence
   bool quit = false;

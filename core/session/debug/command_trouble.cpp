@@ -11,6 +11,12 @@ Status wrong(Work& w) {
   return {};
 }
 
+Status bisect(Work& w) {
+  SP_TRY(w.nothingLeft());
+  SP_ASSIGN(w.out.bisection, w.debugger.bisect());
+  return {};
+}
+
 Status trouble(Work& w) {
   SP_TRY(w.nothingLeft());
   SP_ASSIGN(w.out.trouble, firstTrouble(w.debugger.sides(), w.debugger.request()));
@@ -28,6 +34,7 @@ Status curve(Work& w) {
 std::vector<Command> troubleCommands() {
   return {
       {{"wrong", "", "", "the first node of the whole step whose value is not the unsharded one"}, wrong},
+      {{"bisect", "", "", "after which pass, and with which of its rewrites, the whole step first differs"}, bisect},
       {{"trouble", "", "", "the first NaN or Inf of the step: which node makes it, of what, and why"}, trouble},
       {{"curve", "", "", "the error of every node against float64; which ops lose digits, which rank is out of line, what leaves its type's range"}, curve},
   };

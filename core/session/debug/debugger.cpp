@@ -137,6 +137,17 @@ Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, std::shared
   return create(std::move(setup), request);
 }
 
+Result<Bisection> Debugger::bisect() {
+  if (!setup_.origin) return makeError("debug-no-origin", "the model that these programs were compiled from is not at hand", Outcome::kUsage);
+  const Origin& from = *setup_.origin;
+  SP_ASSIGN(const std::vector<StageGraphs> stages, stageGraphs(*from.model, from.settings, request_));
+  SP_ASSIGN(Bisection found, session::bisect(stages, setup_.sides, request_));
+  if (!found.pass.empty()) {
+    SP_ASSIGN(found.rewrite, bisectRewrites(from.settings, stages, found.pass, setup_.sides, request_));
+  }
+  return found;
+}
+
 NodeName Debugger::nameOf(int rank, const ir::Node& node) const {
   return debug::nameOf(node, side(rank).position[static_cast<std::size_t>(node.id)]);
 }

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/session/bisect.h"
 #include "core/session/compile.h"
 #include "core/session/debug/answers.h"
 #include "core/session/debug/breakpoint.h"
@@ -110,6 +111,8 @@ class Debugger {
   Result<Comparison> compareRanks(const std::string& value, int rank, int with);
   /// The first node, in program order, whose value differs from the unsharded one in the whole step, which runs apart from this one.
   Result<ValueComparison> firstWrong();
+  /// After which pass, and with which of its rewrites, the whole step first differs. Errors: debug-no-origin, those of the passes.
+  Result<Bisection> bisect();
 
   /// What `compare`, and the condition "differs" where it is one program, hold values against from now on. Errors: those of makeReference.
   Status setTwin(const ReferenceChoice& choice);
@@ -147,6 +150,8 @@ class Debugger {
   NodeName nameOf(int rank, std::size_t place) const;
   NodeName nameOf(int rank, const ir::Node& node) const;
   Result<ir::ValueId> valueNamed(int rank, const std::string& name) const;
+  /// The value of that name on a rank; where its program has none, what it made last of the same value of the unsharded program.
+  Result<ir::ValueId> partOn(int rank, const std::string& name, ir::ValueId reference);
   /// Whether the rank has run the node that makes the value.
   bool computed(int rank, ir::ValueId value) const;
 

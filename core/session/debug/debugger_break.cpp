@@ -160,7 +160,7 @@ Result<std::optional<Debugger::Met>> Debugger::metAcrossRanks(const Condition& c
   auto& of_rank = open_[name];
   of_rank[rank] = std::move(*live);
   for (int r = 0; r < ranks(); ++r) {
-    const auto v = valueNamed(r, name);
+    const auto v = differs ? partOn(r, name, c.reference) : valueNamed(r, name);
     if (!v) return no;  // a rank without it
     if (!computed(r, *v)) return no;
     const std::size_t at = before[static_cast<std::size_t>(r)];
@@ -170,7 +170,7 @@ Result<std::optional<Debugger::Met>> Debugger::metAcrossRanks(const Condition& c
   std::vector<exec::TensorBag> parts(static_cast<std::size_t>(ranks()));
   for (int r = 0; r < ranks(); ++r) {
     if (!of_rank.contains(r)) {  // it came to it before the breakpoint was there, or all ranks do in this move
-      auto now = tape_.value(r, *valueNamed(r, name));
+      auto now = tape_.value(r, *(differs ? partOn(r, name, c.reference) : valueNamed(r, name)));
       if (!now && now.error().code != "value-not-live") return std::move(now).error();
       if (!now) return no;
       of_rank[r] = std::move(*now);

@@ -21,6 +21,18 @@ Result<ir::ValueId> Debugger::valueNamed(int rank, const std::string& name) cons
   return error;
 }
 
+Result<ir::ValueId> Debugger::partOn(int rank, const std::string& name, ir::ValueId reference) {
+  Result<ir::ValueId> own = valueNamed(rank, name);
+  if (own || reference == ir::kNone) return own;
+  const ir::Graph& g = graph(rank);
+  ir::ValueId found = ir::kNone;
+  for (std::size_t i = 0; i < tape_.places()[static_cast<std::size_t>(rank)] && i < g.order.size(); ++i)
+    for (const ir::ValueId v : g.node(g.order[i]).outputs)
+      if (v != ir::kNone && !ir::isStart(g.node(g.order[i]).op) && counterpart(rank, v).reference == reference) found = v;
+  if (found == ir::kNone) return own;
+  return found;
+}
+
 bool Debugger::computed(int rank, ir::ValueId value) const {
   const ir::NodeId producer = graph(rank).value(value).producer;
   if (producer == ir::kNone) return true;
@@ -154,20 +166,34 @@ Result<exec::TensorBag> Debugger::whole(const std::string& value, bool* again) {
 
 Result<Comparison> Debugger::compare(const std::string& value) {
   if (rank_twin_) return compareByRank(value);
-  SP_ASSIGN(const ir::ValueId v, valueNamed(0, value));
-  SP_ASSIGN(const Parts found, parts(value));
-  const ir::Value& of = graph(0).value(v);
+  int home = 0;  // the first rank that has it
+  while (home + 1 < ranks() && !valueNamed(home, value)) ++home;
+  if (!valueNamed(home, value)) home = 0;
+  SP_ASSIGN(const ir::ValueId v, valueNamed(home, value));
+  const ir::Value& of = graph(home).value(v);
+  const Counterpart c = counterpart(home, v);
+  Parts found;
+  for (int r = 0; r < ranks(); ++r) {
+    SP_ASSIGN(const ir::ValueId part, partOn(r, value, c.reference));
+    if (part == v && r == home && std::ssize(sides_) == 1) {  // one program for all
+      SP_ASSIGN(found, parts(value));
+      break;
+    }
+    SP_ASSIGN(Parts one, parts(graph(r).value(part).name, r));
+    found.of_rank.push_back(std::move(one.of_rank[static_cast<std::size_t>(r)]));
+    found.again = found.again || one.again;
+  }
   Comparison out;
   out.value = of.name;
   out.again = found.again;
   if (reference_) out.twin = reference_->words;
-  const Counterpart c = counterpart(0, v);
   if (c.reference == ir::kNone) {
     out.alone = "the unsharded program has no such value";
     return out;
   }
-  SP_ASSIGN(const exec::TensorBag reference, unsharded(value));
-  const ir::Graph& twin_graph = twin_->graph();
+  SP_ASSIGN(Twin* const against, twin());
+  SP_ASSIGN(const exec::TensorBag reference, against->value(c.reference));
+  const ir::Graph& twin_graph = against->graph();
   const ir::NodeId producer = twin_graph.value(c.reference).producer;
   out.reference_node = producer == ir::kNone ? twin_graph.value(c.reference).name : twin_graph.node(producer).name;
   SP_ASSIGN(std::optional<Nearest> nearest, nearestTo(reference, found.of_rank, c.how, outers_));

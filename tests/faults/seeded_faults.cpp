@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/faults/seeded_faults.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/base/strings.h"
+#include "core/torch/value_compare.h"
+#include "core/torch/virtual_ranks.h"
+#include "passes/faults/plant.h"
+#include "tests/support/zoo.h"
+
+namespace spscope::zoo {
+namespace {
+
+using ir::Graph;
+using passes::Fault;
+
+bool bitEqual(exec::TensorBag a, exec::TensorBag b) {
+  if (a.entry(0).shape != b.entry(0).shape) return false;
+  const auto x = a.bytesOf(a.entry(0).name), y = b.bytesOf(b.entry(0).name);
+  return x && y && x->size() == y->size() && std::memcmp(x->data(), y->data(), x->size()) == 0;
+}
+
+const ir::Node* nodeNamed(const Graph& g, const std::string& name) {
+  for (const ir::NodeId id : g.order)
+    if (g.node(id).name == name) return &g.node(id);
+  return nullptr;
+}
+
+/// The value of the right program that the planted node's result stands for.
+std::string standsFor(const Graph& g, const Graph& right_graph, const Fault& fault, const std::map<std::string, exec::TensorBag>& right) {
+  const ir::Node* n = nodeNamed(g, fault.planted);
+  if (n == nullptr) return {};
+  if (fault.kind == passes::FaultKind::kShiftLabels) {
+    const ir::Node* cut = nodeNamed(right_graph, fault.node);
+    return cut == nullptr ? "" : right_graph.value(cut->outputs[0]).name;
+  }
+  std::string name = g.value(n->outputs[0]).name;
+  while (!right.contains(name)) {
+    const ir::ValueId v = ir::useArg(*n, "self");
+    if (v == ir::kNone) return {};
+    name = g.value(v).name;
+    if (right.contains(name) || g.value(v).producer == ir::kNone) break;
+    n = &g.node(g.value(v).producer);
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string_view endingWord(Ending ending) {
+  static constexpr std::string_view kWords[] = {"exact", "listed", "equivalent", "too small", "refused", "missed"};
+  return kWords[static_cast<std::size_t>(ending)];
+}
+
+Result<std::unique_ptr<FaultBench>> FaultBench::open(const std::string& name, int ranks) {
+  std::unique_ptr<FaultBench> out(new FaultBench);
+  const Case what = caseOf(name, ranks);
+  const session::Request request = out->request();
+  session::OpenRequest open;
+  open.path = what.path;
+  open.dtype = ir::DType::kF64;
+  SP_ASSIGN(out->model_, session::open(open, request));
+  out->settings_.sp = ranks;
+  out->settings_.communication = "plain";  // one collective is one node
+  session::CompileRequest compile;
+  compile.settings = out->settings_;
+  SP_ASSIGN(out->right_, session::compile(*out->model_, compile, request));
+  out->sites_ = session::faultSitesOf(out->right_.compiled, ranks);
+  session::DataRequest data;
+  data.inputs = what.inputs;
+  SP_ASSIGN(out->sides_.state, session::loadState(*out->model_, data, request));
+  SP_ASSIGN(out->sides_.inputs, session::loadInputs(*out->model_, data, 0, request));
+  SP_ASSIGN(out->sides_.reference, session::compileUnsharded(*out->model_, out->settings_, request));
+  out->sides_.tolerance = exec::Tolerance::of(out->model_->computing_dtype);
+  out->sides_.programs = session::programsOf(out->right_.compiled);
+  SP_ASSIGN(out->values_, out->valuesOf(out->sides_.programs));
+  return out;
+}
+
+Result<FaultBench::Values> FaultBench::valuesOf(const std::vector<std::shared_ptr<const Graph>>& programs) const {
+  const int size = settings_.sp;
+  std::vector<std::shared_ptr<const exec::Program>> prepared;
+  for (int r = 0; r < size; ++r) {
+    SP_ASSIGN(auto program, exec::Program::prepare(programs[static_cast<std::size_t>(r)], {r, size, /*keep_values=*/true}));
+    prepared.push_back(std::move(program));
+  }
+  SP_ASSIGN(auto ranks, exec::VirtualRanks::create(std::move(prepared)));
+  SP_TRY(ranks.bind(sides_.state));
+  SP_TRY(ranks.begin(sides_.inputs));
+  while (!ranks.done()) SP_TRY(ranks.stepNode());
+  Values out(static_cast<std::size_t>(size));
+  for (int r = 0; r < size; ++r) {
+    const Graph& g = *programs[static_cast<std::size_t>(r)];
+    const auto add = [&](ir::ValueId v) {
+      if (v == ir::kNone) return;
+      if (auto bag = ranks.value(r, v)) out[static_cast<std::size_t>(r)].emplace(g.value(v).name, std::move(*bag));
+    };
+    for (const ir::Input& in : g.inputs) add(in.value);
+    for (const ir::NodeId id : g.order)
+      for (const ir::ValueId v : g.node(id).outputs) add(v);
+  }
+  return out;
+}
+
+Result<bool> FaultBench::findsNothing() {
+  SP_ASSIGN(const session::ValueComparison c, session::compareValues(sides_, request()));
+  return c.equal && !c.first && c.compared > 0;
+}
+
+Result<Trial> FaultBench::run(const Fault& fault) {
+  Trial out;
+  SP_ASSIGN(out.fault, session::resolveFault(fault, sites_, right_.compiled, settings_.sp));
+  session::CompileRequest compile;
+  compile.settings = settings_;
+  compile.settings.faults = {out.fault};
+  const auto compiled = session::compile(*model_, compile, request());
+  if (!compiled) {
+    out.ending = Ending::kRefused;
+    out.why = compiled.error().format();
+    return out;
+  }
+  session::Sides sides = sides_;
+  sides.programs = session::programsOf(compiled->compiled);
+  const auto wrong = valuesOf(sides.programs);
+  if (!wrong) {
+    out.ending = Ending::kRefused;
+    out.why = wrong.error().format();
+    return out;
+  }
+
+  // What the answer must be.
+  bool differs = false, seen = false;
+  double largest = 0.0;
+  for (int r = 0; r < settings_.sp; ++r) {
+    const auto& right = values_[static_cast<std::size_t>(r)];
+    const auto& now = (*wrong)[static_cast<std::size_t>(r)];
+    for (const auto& [name, value] : now)
+      if (const auto it = right.find(name); it != right.end() && !bitEqual(value, it->second)) differs = true;
+    const Graph& g = *sides.programs[static_cast<std::size_t>(r)];
+    const ir::Node* planted = nodeNamed(g, out.fault.planted);
+    if (planted == nullptr) continue;  // of another rank
+    seen = true;
+    const std::string name = standsFor(g, *sides_.programs[static_cast<std::size_t>(r)], out.fault, right);
+    const auto it = right.find(name), got = now.find(g.value(planted->outputs[0]).name);
+    if (it == right.end() || got == now.end()) {
+      out.why = "the planted node's value stands for none of the right program";
+      return out;
+    }
+    if (it->second.entry(0).shape != got->second.entry(0).shape) {  // a count that was one number and is another
+      out.wanted_ranks.push_back(r);
+      largest = 1.0;
+      continue;
+    }
+    const auto difference = exec::compareValue({got->second}, it->second, {ir::PlacementKind::kReplicated});
+    if (!difference) return difference.error();
+    const double rel = difference->error / std::max(difference->norm, 1e-300);
+    if (difference->error > 0.0) largest = std::max(largest, rel);
+    if (difference->error > 0.0 && !(rel <= sides.tolerance.gradient)) out.wanted_ranks.push_back(r);
+  }
+  if (!differs && largest == 0.0) {
+    out.ending = Ending::kEquivalent;
+    return out;
+  }
+  if (!seen) {
+    out.why = "the planted node is in no program";
+    return out;
+  }
+  SP_ASSIGN(const session::ValueComparison c, session::compareValues(sides, request()));
+  if (!c.first && out.wanted_ranks.empty()) {
+    out.ending = Ending::kTooSmall;
+    return out;
+  }
+  if (!c.first) {
+    out.why = "nothing was found";
+    return out;
+  }
+  out.node = c.first->node;
+  out.pass = c.first->pass;
+  out.ranks = c.first->ranks;
+  if (out.node == out.fault.planted) {
+    const bool all = std::ssize(out.ranks) == settings_.sp && c.first->placement == "partial sum";  // its parts cannot be told apart
+    if (out.pass != out.fault.pass) out.why = "another pass";
+    else if (out.ranks != out.wanted_ranks && !all) out.why = "other ranks";
+    else out.ending = Ending::kExact;
+    return out;
+  }
+  const auto& beside = c.first->not_compared;
+  if (std::find(beside.begin(), beside.end(), out.fault.planted) == beside.end()) {
+    out.why = "another node; beside it " + join(beside, " ");
+    return out;
+  }
+  session::Sides judged = sides_;
+  SP_ASSIGN(const auto stages, session::stageGraphs(*model_, compile.settings, request()));
+  SP_ASSIGN(const session::Bisection found, session::bisect(stages, judged, request()));
+  out.pass = found.pass;
+  const bool suspected = std::find(found.suspects.begin(), found.suspects.end(), out.fault.pass) != found.suspects.end();
+  if (!suspected) out.why = "bisect names " + found.pass;
+  else out.ending = Ending::kListed;
+  return out;
+}
+
+Result<Trial> FaultBench::next(std::uint64_t seed, std::vector<Trial>& others) {
+  for (std::uint64_t attempt = 0; attempt < 50; ++attempt) {
+    Fault fault;
+    fault.random = true;
+    fault.seed = seed * 1000 + attempt;
+    SP_ASSIGN(Trial trial, run(fault));
+    if (trial.ending != Ending::kEquivalent && trial.ending != Ending::kTooSmall && trial.ending != Ending::kRefused) return trial;
+    others.push_back(std::move(trial));
+  }
+  return makeError("internal", "no fault of this model makes a difference");
+}
+
+}  // namespace spscope::zoo
