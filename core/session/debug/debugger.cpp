@@ -58,7 +58,7 @@ std::string_view reasonWord(StopReason reason) {
 
 Debugger::Debugger(Setup setup, const Request& request, std::unique_ptr<Tape> tape)
     : setup_(std::move(setup)), request_(request), owned_tape_(std::move(tape)), tape_(*owned_tape_) {
-  tape_.pauseBy(&pause_);
+  tape_.pauseWhen([this] { return pause_.exchange(false); });
   for (const auto& program : setup_.sides.programs) {
     const auto known = std::find_if(sides_.begin(), sides_.end(), [&](const Side& s) { return s.graph == program.get(); });
     side_of_.push_back(static_cast<std::size_t>(known - sides_.begin()));
