@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "core/base/log.h"
 #include "core/base/strings.h"
@@ -26,6 +27,15 @@ ProgressLine::~ProgressLine() { end(); }
 
 void ProgressLine::show(const Progress& p) {
   const std::lock_guard lock(mutex_);
+  if (p.what.empty()) {
+    text_.clear();
+    phase_.clear();
+    printed_phase_.clear();
+    if (std::exchange(shown_, false)) std::fputs("\r\033[K", stderr);
+    std::fflush(stderr);
+    return;
+  }
+  if (text_.empty()) since_ = std::chrono::steady_clock::now();
   if (!drawn_ && phase_ != p.what) log::info("progress", std::string(p.what));
   phase_ = p.what;
   text_ = p.total > 0 ? strf("%s %lld/%lld", phase_.c_str(), static_cast<long long>(p.done), static_cast<long long>(p.total)) : phase_;
@@ -44,9 +54,10 @@ void ProgressLine::end() {
 }
 
 void ProgressLine::print() {
-  if (text_.empty()) return;
+  const auto taken = std::chrono::steady_clock::now() - since_;
+  if (text_.empty() || taken < 1s) return;
   if (terminal_) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin_).count();
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(taken).count();
     std::fprintf(stderr, "\r\033[K%s  %lld s", text_.substr(0, 90).c_str(), static_cast<long long>(seconds));
     std::fflush(stderr);
     shown_ = true;
@@ -58,7 +69,7 @@ void ProgressLine::print() {
 
 void ProgressLine::watch() {
   std::unique_lock lock(mutex_);
-  if (changed_.wait_until(lock, begin_ + 1s, [this] { return ended_; })) return;
+  if (changed_.wait_for(lock, 1s, [this] { return ended_; })) return;
   do print();
   while (!changed_.wait_for(lock, terminal_ ? 200ms : 1000ms, [this] { return ended_; }));
 }

@@ -20,7 +20,7 @@ class ProgressLine {
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
-  /// Any thread; cheap.
+  /// Any thread; cheap. Nothing to tell (an empty `what`): the line goes, until there is again, for more than a second.
   void show(const Progress& progress);
   /// Takes the line away and shows nothing any more: results follow.
   void end();
@@ -30,7 +30,7 @@ class ProgressLine {
   void print();  // with the mutex held
 
   const bool drawn_, terminal_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();  ///< when there began to be something to tell
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string text_, phase_, printed_phase_;

@@ -71,6 +71,7 @@ class Debug : public Command {
   static Result<int> converse(Report& report, dbg::Debugger& debugger, const session::Request& request) {
     LineEditor editor("(spscope) ", [&](const std::string& line) { return dbg::completions(debugger, line); });
     dbg::Answer answer = dbg::execute(debugger, "where");
+    request.report({});
     SP_TRY(report.tell(debugPage(answer), debugJson(answer)));
     while (!answer.quit) {
       const std::optional<std::string> line = editor.read();
@@ -79,6 +80,7 @@ class Debug : public Command {
         const session::PauseGuard stops(debugger.pauseFlag());  // Ctrl-C stops the ranks, not the debugger
         answer = dbg::execute(debugger, *line);
       }
+      request.report({});  // the line of progress must not come over the prompt
       if (answer.command.empty() && !answer.error) continue;
       SP_TRY(report.tell(debugPage(answer), debugJson(answer)));
       SP_TRY(request.cancel.check());

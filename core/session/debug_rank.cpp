@@ -147,13 +147,22 @@ class Server {
       SP_ASSIGN(const dist::Packet packet, listener_.next());
       const dist::Message& m = packet.head;
       if (m.kind == "end") return {};
-      const auto answer = m.kind == "begin" ? begin(m) : m.kind == "run" ? run(m) : m.kind == "value" || m.kind == "kept" ? value(m) : m.kind == "scan" ? scan(m) : m.kind == "plain" ? plain()
-                          : Result<dist::Packet>(makeError("internal", "a rank does not know the command " + m.kind, Outcome::kRunFailed));
+      const Result<dist::Packet> answer = obey(m);
       SP_TRY(answer ? line_.send(answer->head, answer->body) : line_.send(dist::toMessage(answer.error())));
     }
   }
 
  private:
+  Result<dist::Packet> obey(const dist::Message& m) {
+    if (m.kind == "begin") return begin(m);
+    if (m.kind == "run") return run(m);
+    if (m.kind == "value" || m.kind == "kept") return value(m);
+    if (m.kind == "live") return live(m);
+    if (m.kind == "scan") return scan(m);
+    if (m.kind == "plain") return plain();
+    return makeError("internal", "a rank does not know the command " + m.kind, Outcome::kRunFailed);
+  }
+
   Result<dist::Packet> begin(const dist::Message& m) {
     keeper_.reset();
     if (!m.at("keep").empty()) {
@@ -207,6 +216,10 @@ class Server {
       return packetOf(std::move(*now));
     }
     return dist::Packet{{"none", {}}, {}};
+  }
+  Result<dist::Packet> live(const dist::Message& m) {
+    SP_ASSIGN(const ir::ValueId v, named(m.at("name")));
+    return dist::Packet{{executor_.value(v) ? "live" : "none", {}}, {}};
   }
   Result<dist::Packet> scan(const dist::Message& m) {
     SP_ASSIGN(const ir::ValueId v, named(m.at("name")));

@@ -7,6 +7,7 @@
 //   hold {}                             held {at, limit}               at once, also in the middle of a node: it stops before the next one
 //   ping {}                             pong {at}                      likewise
 //   value {name}, kept {name}           value {dtype, shape} + bytes, or none {}
+//   live {name}                         live {}, or none {}
 //   scan {name, places}                 scan {...}, or none {}
 //   plain {}                            stopped {...}                  the whole step as a run makes it, to compare with
 //   end {}                              -                              the rank leaves

@@ -123,6 +123,52 @@ TEST_P(SameAnswers, AsOfVirtualRanks) {
 INSTANTIATE_TEST_SUITE_P(Models, SameAnswers,
                          testing::Values(std::tuple("llama_causal_gqa_pos", 2), std::tuple("gpt2_dropout_pos", 2), std::tuple("nanogpt", 2), std::tuple("llama_causal_gqa_pos", 4)), nameWithRanks);
 
+class FaultsOnGloo : public Processes {
+ protected:
+  /// The first such node of rank 0's program.
+  std::string nodeOf(const char* op) {
+    open(kModel, 2, [](ir::Graph&, int) {});
+    for (const ir::NodeId id : debugger_->graph(0).order)
+      if (debugger_->graph(0).node(id).op.str() == op) return debugger_->graph(0).node(id).name;
+    throw std::runtime_error("no such node");
+  }
+  static constexpr const char* kModel = "llama_causal_gqa_pos";
+};
+
+TEST_F(FaultsOnGloo, TheProgramsThatRunAreThoseOfTheDebugger) {
+  const std::string at = nodeOf("aten.mm.default");
+  open(kModel, 2, [&](ir::Graph& g, int rank) {
+    if (rank == 1) insertBehind(g, at, "aten.mul.Scalar", {{"other", std::nan("")}});
+  });
+  ASSERT_NO_FATAL_FAILURE(openProcesses());
+  std::string found;
+  for (const std::string line : {"break if nan", "continue", "print %fault rank 1", "delete all", "restart", "break phase forward if differs", "continue"}) {
+    const auto [here, there] = both(line);
+    if (here.stop) expectSameStop(*here.stop, *there.stop, line);
+    if (here.stop && here.stop->reason == dbg::StopReason::kBreakpoint && found.empty()) found = here.stop->node;
+    if (here.value) {
+      EXPECT_GT(here.value->ranks.at(0).scan.nan, 0);
+      EXPECT_EQ(here.value->ranks.at(0).scan.nan, there.value->ranks.at(0).scan.nan);
+      EXPECT_EQ(here.value->ranks.at(0).scan.strange, there.value->ranks.at(0).scan.strange);
+    }
+  }
+  EXPECT_EQ(found, "fault");
+}
+
+TEST_F(FaultsOnGloo, ANodeThatFailsOnOneRankIsNamedAndTheyStandBeforeIt) {
+  const std::string at = nodeOf("aten.mm.default");
+  open(kModel, 2, [&](ir::Graph& g, int rank) {
+    if (rank == 1) insertBehind(g, at, "aten.view.default", {{"size", std::vector<std::int64_t>{7, 11, 13}}});
+  });
+  ASSERT_NO_FATAL_FAILURE(openProcesses());
+  const auto [here, there] = both("continue");
+  EXPECT_EQ(here.stop->reason, dbg::StopReason::kFailed);
+  expectSameStop(*here.stop, *there.stop, "continue");
+  EXPECT_EQ(here.stop->ranks.at(1).next.name, "fault");
+  // Its operand is there, as it was.
+  EXPECT_TRUE(bitEqual(debugger_->parts(at).value().of_rank[1], virtual_->parts(at).value().of_rank[1]));
+}
+
 class OnGloo : public Processes {
  protected:
   void SetUp() override { open("llama_causal_gqa_pos", 2); }

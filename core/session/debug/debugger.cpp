@@ -59,7 +59,7 @@ std::string_view reasonWord(StopReason reason) {
 
 Debugger::Debugger(Setup setup, const Request& request, std::unique_ptr<Tape> tape)
     : setup_(std::move(setup)), request_(request), life_(request.cancel), owned_tape_(std::move(tape)), tape_(*owned_tape_) {
-  tape_.pauseBy(&pause_);
+  tape_.pauseWhen([this] { return wantsPause(); });
   for (const auto& program : setup_.sides.programs) {
     const auto known = std::find_if(sides_.begin(), sides_.end(), [&](const Side& s) { return s.graph == program.get(); });
     side_of_.push_back(static_cast<std::size_t>(known - sides_.begin()));
@@ -208,8 +208,7 @@ Result<Stop> Debugger::advance(int rank, const Goal& reached, StopReason reason)
     return complete(std::move(stop));
   };
   while (true) {
-    // What ends the debugger ends the move inside the executor; what only stops it leaves all ranks between two nodes.
-    if (pause_.exchange(false) || (request_.cancel.cancelled() && !life_.cancelled())) return finish(stopAt(StopReason::kPaused, 0, "paused on request"));
+    if (wantsPause()) return finish(stopAt(StopReason::kPaused, 0, "paused on request"));
     if (tape_.done() || (rank >= 0 && tape_.next(rank) == nullptr)) return finish(stopAt(StopReason::kEnd, 0, "the step is over"));
     if (tape_.moves() % 64 == 63) request_.report("running", static_cast<std::int64_t>(tape_.places().front()), static_cast<std::int64_t>(graph(0).order.size()));
     const Places before = tape_.places();

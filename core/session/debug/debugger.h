@@ -143,6 +143,8 @@ class Debugger {
     std::vector<Counterpart> counterparts;                ///< by value; filled when first needed
   };
   Debugger(Setup setup, const Request& request, std::unique_ptr<Tape> tape);
+  /// What ends the debugger ends a move inside the executor; what only stops it leaves all ranks between two nodes.
+  bool wantsPause() { return pause_.exchange(false) || (request_.cancel.cancelled() && !life_.cancelled()); }
   const Side& side(int rank) const { return sides_[side_of_[static_cast<std::size_t>(rank)]]; }
   Counterpart counterpart(int rank, ir::ValueId value);
   Result<Twin*> twin();

@@ -104,7 +104,7 @@ Result<Debugger::There> Debugger::there(const std::string& value, int rank) cons
     if (rank >= 0 && r != rank) continue;
     SP_ASSIGN(const ir::ValueId v, valueNamed(r, value));
     if (!computed(r, v)) return There::kNotYet;
-    if (!tape_.ranks().value(r, v)) out = There::kGone;
+    if (!tape_.value(r, v)) out = There::kGone;
   }
   return out;
 }

@@ -54,18 +54,21 @@ Result<std::unique_ptr<ProcessTape>> ProcessTape::create(Setup setup, const Requ
 
 Status ProcessTape::start() {
   processes_.reset();  // the old ones end before the new ones begin: memory
-  broken_ = false;
+  broken_ = adrift_ = false;
   SP_ASSIGN(processes_, RankProcesses::start(setup_.run, programs_, request_));
   return begin();
 }
 
 Status ProcessTape::begin(const std::vector<ir::ValueId>& keep) {
+  SP_TRY(there());
+  std::vector<dist::Message> orders;
   for (int r = 0; r < size(); ++r) {
-    dist::Message m{"begin", {{"step", std::to_string(setup_.step.step)}, {"seed", std::to_string(setup_.step.seed)}}};
+    dist::Message& m = orders.emplace_back(dist::Message{"begin", {{"step", std::to_string(setup_.step.step)}, {"seed", std::to_string(setup_.step.seed)}}});
     if (!keep.empty() && keep[static_cast<std::size_t>(r)] != ir::kNone) m.fields["keep"] = nameOf(r, keep[static_cast<std::size_t>(r)]);
-    SP_ASSIGN(const dist::Packet answer, processes_->ask(r, m, request_.cancel));
-    if (answer.head.kind != "begun") return makeError("internal", "a rank did not begin its step", Outcome::kRunFailed);
   }
+  SP_ASSIGN(const std::vector<dist::Packet> answers, processes_->askAll(orders, request_.cancel));
+  for (const dist::Packet& answer : answers)
+    if (answer.head.kind != "begun") return makeError("internal", "a rank did not begin its step", Outcome::kRunFailed);
   reached_.assign(reached_.size(), 0);
   return {};
 }
@@ -93,6 +96,7 @@ Status ProcessTape::move(int rank) {
 }
 
 Result<bool> ProcessTape::settle() {
+  if (adrift_ && !lost()) SP_TRY(runAgain(places_));
   if (reached_ == places_) return true;
   const auto forgetBehind = [&](const Places& target) {
     while (!trail_.empty() && places_ != target) {
@@ -184,8 +188,8 @@ Result<bool> ProcessTape::runTo(Places& target, bool pausable) {
     }
     return {};
   };
+  adrift_ = true;
   SP_TRY(order());
-  std::atomic<bool>* const pause = pausable ? pause_ : nullptr;
   const std::size_t begin_at = std::accumulate(reached_.begin(), reached_.end(), std::size_t{0}), end_at = std::accumulate(target.begin(), target.end(), std::size_t{0});
   std::int64_t asked_ns = 0, pinged_ns = monotonicNs();
   bool paused = false, cancelled = false;
@@ -195,7 +199,7 @@ Result<bool> ProcessTape::runTo(Places& target, bool pausable) {
     const std::int64_t now = monotonicNs();
     if (run.first_failed_ns != 0 && now - run.first_failed_ns > kEvidenceNs) break;  // the others wait for it in a collective
     cancelled = cancelled || request_.cancel.cancelled();
-    if (!paused && run.first_failed_ns == 0 && (cancelled || (pause != nullptr && pause->load()))) {
+    if (!paused && run.first_failed_ns == 0 && (cancelled || (pausable && pause_ && pause_()))) {
       paused = true;
       asked_ns = now;
       SP_ASSIGN(target, hold(run));
@@ -231,7 +235,7 @@ Result<bool> ProcessTape::runTo(Places& target, bool pausable) {
   for (std::size_t r = 0; r < target.size(); ++r)
     if (run.ranks[r].at != target[r]) return makeError("internal", strf("rank %zu stands at %zu, not at %zu", r, run.ranks[r].at, target[r]), Outcome::kRunFailed);
   reached_ = target;
-  if (pause != nullptr && paused) pause->store(false);
+  adrift_ = false;
   return !paused;
 }
 
@@ -251,12 +255,16 @@ Status ProcessTape::recover(const Run& run) {
   }
   Error error = *why;
   // Where all have answered and none of them by a collective that failed, they can go on together.
+  adrift_ = false;  // runAgain() begins anew
   broken_ = !run.all(&Run::Rank::stands) || std::any_of(run.ranks.begin(), run.ranks.end(), [](const Run::Rank& r) { return r.failed && isSymptom(*r.failed); });
   if (index < trail_.size()) {
     places_ = trail_[index];
     trail_.resize(index);
   }
-  if (recovering_) return error;  // it does not get so far a second time
+  if (recovering_) {  // it does not get so far a second time
+    adrift_ = true;
+    return error;
+  }
   recovering_ = true;
   const Status again = runAgain(places_);
   recovering_ = false;
@@ -265,7 +273,7 @@ Status ProcessTape::recover(const Run& run) {
 }
 
 Status ProcessTape::runAgain(const Places& target) {
-  if (broken_ || lost()) {
+  if (broken_ || adrift_ || lost()) {
     SP_TRY(start());
   } else {
     SP_TRY(begin());
@@ -283,32 +291,39 @@ Status ProcessTape::backTo(std::size_t index) {
     places_ = trail_[index];
     trail_.resize(index);
   }
+  const bool ahead = std::equal(reached_.begin(), reached_.end(), places_.begin(), [](std::size_t is, std::size_t should) { return is <= should; });
+  if (ahead && !adrift_ && !lost()) return {};  // only moves that were put off have been forgotten
   return runAgain(places_);
 }
 
 Status ProcessTape::runPlain() {
-  for (int r = 0; r < size(); ++r) SP_TRY(processes_->tell(r, {"plain", {}}));
-  for (int left = size(); left > 0;) {
-    SP_TRY(request_.cancel.check());
-    SP_ASSIGN(const auto news, processes_->news(kTick));
-    if (!news || news->packet.head.kind == "pong") continue;
-    if (news->packet.head.kind != "stopped") return dist::toError(news->packet.head);
-    --left;
-  }
+  SP_TRY(processes_->askAll(std::vector<dist::Message>(programs_.size(), dist::Message{"plain", {}}), request_.cancel));
   return begin();
+}
+
+Result<dist::Packet> ProcessTape::askFor(int rank, ir::ValueId value, dist::Message what) {
+  what.fields["name"] = nameOf(rank, value);
+  SP_ASSIGN(dist::Packet answer, processes_->ask(rank, what, request_.cancel));
+  if (answer.head.kind == "none") return makeError("value-not-live", "%" + nameOf(rank, value) + " is not computed yet, or was freed after its last use");
+  return answer;
 }
 
 Result<exec::TensorBag> ProcessTape::value(int rank, ir::ValueId value) {
   SP_TRY(settleForValue());
-  SP_ASSIGN(const dist::Packet answer, processes_->ask(rank, {"value", {{"name", nameOf(rank, value)}}}, request_.cancel));
-  if (answer.head.kind == "none") return makeError("value-not-live", "%" + nameOf(rank, value) + " is not computed yet, or was freed after its last use");
+  SP_ASSIGN(const dist::Packet answer, askFor(rank, value, {"value", {}}));
   return valueFrom(answer, nameOf(rank, value));
+}
+
+Result<bool> ProcessTape::live(int rank, ir::ValueId value) {
+  SP_TRY(settleForValue());
+  const auto answer = askFor(rank, value, {"live", {}});
+  if (answer || answer.error().code == "value-not-live") return answer.has_value();
+  return answer.error();
 }
 
 Result<exec::ValueScan> ProcessTape::scan(int rank, ir::ValueId value, std::size_t places) {
   SP_TRY(settleForValue());
-  SP_ASSIGN(const dist::Packet answer, processes_->ask(rank, {"scan", {{"name", nameOf(rank, value)}, {"places", std::to_string(places)}}}, request_.cancel));
-  if (answer.head.kind == "none") return makeError("value-not-live", "%" + nameOf(rank, value) + " is not computed yet, or was freed after its last use");
+  SP_ASSIGN(const dist::Packet answer, askFor(rank, value, {"scan", {{"places", std::to_string(places)}}}));
   return scanFrom(answer.head);
 }
 
@@ -324,10 +339,8 @@ Result<std::vector<exec::TensorBag>> ProcessTape::again(const std::vector<ir::Va
   std::vector<exec::TensorBag> out(values.size());
   for (std::size_t r = 0; r < values.size(); ++r) {
     if (values[r] == ir::kNone) continue;
-    const std::string name = nameOf(static_cast<int>(r), values[r]);
-    SP_ASSIGN(const dist::Packet answer, processes_->ask(static_cast<int>(r), {"kept", {{"name", name}}}, request_.cancel));
-    if (answer.head.kind == "none") return makeError("value-not-live", "%" + name + " is freed at once: nobody reads it");
-    SP_ASSIGN(out[r], valueFrom(answer, name));
+    SP_ASSIGN(const dist::Packet answer, askFor(static_cast<int>(r), values[r], {"kept", {}}));
+    SP_ASSIGN(out[r], valueFrom(answer, nameOf(static_cast<int>(r), values[r])));
   }
   return out;
 }

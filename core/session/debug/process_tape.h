@@ -27,6 +27,7 @@ class ProcessTape final : public Tape {
   Result<bool> settle() override;
   Status backTo(std::size_t index) override;
   Result<exec::TensorBag> value(int rank, ir::ValueId value) override;
+  Result<bool> live(int rank, ir::ValueId value) override;
   Result<exec::ValueScan> scan(int rank, ir::ValueId value, std::size_t places) override;
   Result<std::vector<exec::TensorBag>> again(const std::vector<ir::ValueId>& values) override;
   bool lost() const override;
@@ -50,6 +51,8 @@ class ProcessTape final : public Tape {
   /// All ranks to `target`. False: paused or cancelled, and they stand at `target` as it was changed.
   Result<bool> runTo(Places& target, bool pausable);
   Status settleForValue();
+  /// An answer about a value, which `what` is to name. Errors: value-not-live.
+  Result<dist::Packet> askFor(int rank, ir::ValueId value, dist::Message what);
   /// Holds all ranks and finds out where they can stop together: of the moves that are remembered, the first behind which none has run.
   Result<Places> hold(Run& run);
   Status hear(Run& run, const RankProcesses::News& news);
@@ -63,6 +66,7 @@ class ProcessTape final : public Tape {
   Places reached_;             ///< where the processes stand; behind places_ while moves are put off
   std::int64_t serial_ = 0;    ///< of the last order to run
   bool broken_ = false;        ///< the group of the ranks is of no use any more
+  bool adrift_ = false;        ///< an order to run has ended in an error: where they stand is not known
   bool recovering_ = false;
   Figures figures_;
 };

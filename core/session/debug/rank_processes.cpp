@@ -153,21 +153,44 @@ Result<std::optional<RankProcesses::News>> RankProcesses::news(milliseconds wait
   return std::optional<News>();
 }
 
+Result<std::vector<dist::Packet>> RankProcesses::answersOf(const std::vector<bool>& told, const CancelToken& cancel) {
+  std::vector<dist::Packet> out(told.size());
+  std::vector<bool> waits = told;
+  std::optional<Error> refused;
+  const std::int64_t begin = monotonicNs();
+  while (std::find(waits.begin(), waits.end(), true) != waits.end()) {
+    if (monotonicNs() - begin > deadline_.count() * kMs) {
+      const auto silent = static_cast<std::size_t>(std::find(waits.begin(), waits.end(), true) - waits.begin());
+      const Error error = makeError("rank-stalled", strf("rank %zu (process %d) did not answer within %g s", silent, pids_[silent], static_cast<double>(deadline_.count()) / 1e3), Outcome::kRunFailed);
+      abandon(error);
+      return error;
+    }
+    SP_ASSIGN(auto heard, news(kTick));
+    if (!heard || heard->packet.head.kind == "pong") {  // that one is late: the rank had stopped by then
+      SP_TRY(cancel.check());
+      continue;
+    }
+    const auto r = static_cast<std::size_t>(heard->rank);
+    if (!waits[r]) return makeError("internal", strf("rank %zu speaks out of turn (%s)", r, heard->packet.head.kind.c_str()), Outcome::kRunFailed);
+    waits[r] = false;
+    if (heard->packet.head.kind == "error" && !refused) refused = dist::toError(heard->packet.head);
+    out[r] = std::move(heard->packet);
+  }
+  if (refused) return *refused;
+  return out;
+}
+
 Result<dist::Packet> RankProcesses::ask(int rank, const dist::Message& what, const CancelToken& cancel) {
   SP_TRY(tell(rank, what));
-  const std::int64_t begin = monotonicNs();
-  while (monotonicNs() - begin < deadline_.count() * kMs) {
-    SP_ASSIGN(auto heard, news(kTick));
-    SP_TRY(cancel.check());
-    if (!heard || heard->packet.head.kind == "pong") continue;  // late: it had stopped by then
-    if (heard->rank != rank) return makeError("internal", strf("rank %d speaks out of turn (%s)", heard->rank, heard->packet.head.kind.c_str()), Outcome::kRunFailed);
-    if (heard->packet.head.kind == "error") return dist::toError(heard->packet.head);
-    return std::move(heard->packet);
-  }
-  Error error = makeError("rank-stalled", strf("rank %d (process %d) did not answer within %lld s", rank, pids_[static_cast<std::size_t>(rank)], static_cast<long long>(deadline_.count() / 1000)),
-                          Outcome::kRunFailed);
-  abandon(error);
-  return error;
+  std::vector<bool> told(lines_.size(), false);
+  told[static_cast<std::size_t>(rank)] = true;
+  SP_ASSIGN(std::vector<dist::Packet> answers, answersOf(told, cancel));
+  return std::move(answers[static_cast<std::size_t>(rank)]);
+}
+
+Result<std::vector<dist::Packet>> RankProcesses::askAll(const std::vector<dist::Message>& what, const CancelToken& cancel) {
+  for (int r = 0; r < size(); ++r) SP_TRY(tell(r, what[static_cast<std::size_t>(r)]));
+  return answersOf(std::vector<bool>(lines_.size(), true), cancel);
 }
 
 }  // namespace spscope::session::debug

@@ -45,12 +45,16 @@ class RankProcesses {
   /// Tells one rank and waits for what it answers; other ranks have nothing to say meanwhile. Errors: also the rank's own;
   /// rank-stalled, where none comes before the deadline of the run; cancelled.
   Result<dist::Packet> ask(int rank, const dist::Message& what, const CancelToken& cancel);
+  /// The same of all of them at once; answers by rank.
+  Result<std::vector<dist::Packet>> askAll(const std::vector<dist::Message>& what, const CancelToken& cancel);
   std::chrono::milliseconds deadline() const { return deadline_; }
   /// Ends them at once, for that reason; it is what gone() says from here on.
   void abandon(Error why);
 
  private:
   RankProcesses() = default;
+  /// The answers of ranks that have been told something; by rank, empty for the others.
+  Result<std::vector<dist::Packet>> answersOf(const std::vector<bool>& told, const CancelToken& cancel);
   /// Gives each its program and waits until it is ready.
   Status awaitReady(const std::vector<std::shared_ptr<const ir::Graph>>& programs, const Request& request);
   /// The line of the rank has ended, or does not work: the launcher knows better why, in a moment.

@@ -17,6 +17,12 @@ bool Tape::done() const {
   return true;
 }
 
+Result<bool> Tape::live(int rank, ir::ValueId id) {
+  const auto found = value(rank, id);
+  if (found || found.error().code == "value-not-live") return found.has_value();
+  return found.error();
+}
+
 Result<exec::ValueScan> Tape::scan(int rank, ir::ValueId id, std::size_t places) {
   SP_ASSIGN(const exec::TensorBag bag, value(rank, id));
   return exec::scanValue(bag, places);

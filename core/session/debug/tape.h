@@ -4,9 +4,10 @@
 // again: the executor is deterministic, random ops draw by their place, so the values are the same to the last bit.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -40,16 +41,18 @@ class Tape {
   /// One node of one rank. Errors: also rank-waits.
   virtual Status move(int rank) = 0;
   /// Makes the moves that were put off. Where one of them fails the later ones are forgotten, and the ranks stand before it. Where a
-  /// pause is asked for meanwhile (pauseBy) they stand as soon as they could be stopped together, later moves are forgotten: false.
+  /// pause is asked for meanwhile (pauseWhen) they stand as soon as they could be stopped together, later moves are forgotten: false.
   virtual Result<bool> settle() { return true; }
-  /// Who sets the flag, from whichever thread, asks for a pause; it is cleared when that has been done. Not owned.
-  void pauseBy(std::atomic<bool>* flag) { pause_ = flag; }
+  /// Looked at while moves are made, on the thread that makes them: true asks for a pause.
+  void pauseWhen(std::function<bool()> asked) { pause_ = std::move(asked); }
   /// To where the ranks stood before move `index`; what came later is forgotten.
   virtual Status backTo(std::size_t index) = 0;
 
   /// A value as it is now on a rank, in a bag of one tensor. Errors: value-not-live (not computed yet, or freed), those of settle();
   /// debug-paused: the moves before were put off, and a pause came between.
   virtual Result<exec::TensorBag> value(int rank, ir::ValueId value) = 0;
+  /// Whether value() would give one, without giving it. Errors: those of settle().
+  virtual Result<bool> live(int rank, ir::ValueId value);
   /// What is in it, as exec::scanValue says it. Errors: also tensor-dtype.
   virtual Result<exec::ValueScan> scan(int rank, ir::ValueId value, std::size_t places);
   /// A value that a rank had right after it was computed, though it may be gone by now: the step runs again as far as needed. One
@@ -79,7 +82,7 @@ class Tape {
   std::vector<std::shared_ptr<const ir::Graph>> programs_;  ///< of each rank
   Places places_;
   std::vector<Places> trail_;
-  std::atomic<bool>* pause_ = nullptr;
+  std::function<bool()> pause_;
 };
 
 }  // namespace spscope::session::debug

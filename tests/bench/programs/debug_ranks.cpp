@@ -6,10 +6,9 @@
 //
 // Prints an object: CPU and wall nanoseconds of every step (this process and the ranks), nanoseconds of every stop from when it was due
 // until all ranks stood, and until this process knew it.
-#include <time.h>
-
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <thread>
 #include <vector>
