@@ -88,7 +88,7 @@ void Session::handle(const Request& request) {
   if (const Status order = allowed(entry->second, request.command); !order)
     return connection_.refuse(request, order.error(), motion_ && entry->second.needs == Needs::kStopped ? "notStopped" : "");
   now_ = request.seq;
-  const auto workOn = [this](std::optional<CancelToken> token) {
+  const auto workOn = [&](std::optional<CancelToken> token) {
     const std::lock_guard lock(busy_mutex_);
     busy_ = std::move(token);
     busy_seq_ = 0;  // only a client that leaves cancels it: the debugger could not go on

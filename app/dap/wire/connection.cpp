@@ -108,9 +108,9 @@ bool Connection::ended() const {
 }
 
 void Connection::respond(const Request& request, Json body) {
-  Json message = {{"type", "response"}, {"request_seq", request.seq}, {"success", true}, {"command", request.command}};
-  if (!body.is_null()) message["body"] = std::move(body);
-  send(std::move(message));
+  // Without a body some clients stumble, though most answers need none.
+  if (body.is_null()) body = Json::object();
+  send({{"type", "response"}, {"request_seq", request.seq}, {"success", true}, {"command", request.command}, {"body", std::move(body)}});
 }
 
 void Connection::refuse(const Request& request, const Error& error, std::string_view short_message) {
@@ -124,9 +124,8 @@ void Connection::refuse(const Request& request, const Error& error, std::string_
 }
 
 void Connection::event(const char* name, Json body) {
-  Json message = {{"type", "event"}, {"event", name}};
-  if (!body.is_null()) message["body"] = std::move(body);
-  send(std::move(message));
+  if (body.is_null()) body = Json::object();
+  send({{"type", "event"}, {"event", name}, {"body", std::move(body)}});
 }
 
 void Connection::send(Json message) {
