@@ -67,7 +67,9 @@ class PassRun {
     if (before.form != pass_.info.needs) return makeError("pass-form", pass_.info.name + " does not take a graph of this form");
     if (pass_.checkLegal) SP_TRY(pass_.checkLegal(before, context_));
     started_ = true;
-    auto after = std::make_shared<ir::Graph>(before);
+    // Where nobody else holds the graph and nobody will look at it again, the pass gets it rather than a copy of it.
+    const bool mine = !options_.verify && !options_.keep_graphs && options_.reproducer_dir.empty() && current->use_count() == 1;
+    auto after = mine ? std::const_pointer_cast<ir::Graph>(*current) : std::make_shared<ir::Graph>(before);
     SP_ASSIGN(bool changed, pass_.run(*after, context_));
     std::string hash_after = options_.verify ? ir::contentHash(*after) : std::string();
     if (options_.verify && changed != (hash_after != *hash))
@@ -110,8 +112,8 @@ class PassRun {
 PipelineResult runPipeline(GraphPtr graph, const std::vector<Pass>& passes, const PassContext& context,
                            const ManagerOptions& options) {
   PipelineResult result;
-  result.graph = graph;
   std::string hash = options.verify ? ir::contentHash(*graph) : std::string();
+  result.graph = std::move(graph);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Pass& pass = passes[i];
     if (options.progress)

@@ -2,6 +2,7 @@
 #include "core/ir/layout.h"
 
 #include <algorithm>
+#include <deque>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -117,19 +118,36 @@ ValueId firstOperand(const Node& node) {
   return first;
 }
 
+/// What an op's name says, looked up once per op.
+struct OpKind {
+  std::string_view base;
+  bool random = false, own = false, row_by_row = false, copies = false, iterated = false;
+};
+
+const OpKind& kindOf(Symbol op) {
+  thread_local std::unordered_map<const void*, OpKind> known;
+  const auto [entry, fresh] = known.try_emplace(op.key());
+  if (fresh) {
+    const std::string_view base = baseName(op);
+    entry->second = {base, rng::isRng(op), op.str().starts_with("sp."), kRowByRow.contains(base), kCopies.contains(base), kIterated.contains(base)};
+  }
+  return entry->second;
+}
+
 class Reader {
  public:
-  explicit Reader(const Graph& graph) : graph_(graph) {}
+  explicit Reader(const Graph& graph) : graph_(graph), place_(graph.valueCount(), -1) {}
 
   const MemoryLayout& of(ValueId id, int depth) {
-    const auto known = known_.find(id);
-    if (known != known_.end()) return known->second;
+    if (const std::int32_t known = place_[static_cast<std::size_t>(id)]; known >= 0) return known_[static_cast<std::size_t>(known)];
     const Value& value = graph_.value(id);
     MemoryLayout layout = value.producer == kNone ? ofInput(value)
                           : depth > kDepth        ? guess(value.local)
                                                   : ofNode(value, graph_.node(value.producer), depth);
     if (layout.strides.size() != value.local.size()) layout = guess(value.local);
-    return known_.emplace(id, std::move(layout)).first->second;
+    place_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(known_.size());
+    known_.push_back(std::move(layout));
+    return known_.back();
   }
 
  private:
@@ -146,13 +164,14 @@ class Reader {
 
   MemoryLayout ofNode(const Value& value, const Node& node, int depth) {
     const Dims& shape = value.local;
-    if (rng::isRng(node.op)) return {contiguousStrides(shape), true};
-    if (node.op.str().starts_with("sp.")) {
+    const OpKind& kind = kindOf(node.op);
+    if (kind.random) return {contiguousStrides(shape), true};
+    if (kind.own) {
       if (node.op == sp::kVary) return of(useArg(node, "self"), depth + 1);
       return {contiguousStrides(shape), true};
     }
-    const std::string_view base = baseName(node.op);
-    if (kRowByRow.contains(base)) return {contiguousStrides(shape), true};
+    const std::string_view base = kind.base;
+    if (kind.row_by_row) return {contiguousStrides(shape), true};
     const ValueId operand = firstOperand(node);
     if (operand == kNone) return guess(shape);
     if (const auto view = ofView(shape, node, base, operand, depth)) return *view;
@@ -165,7 +184,7 @@ class Reader {
     if (base == "tiled_cross_entropy" || base == "tiled_cross_entropy_backward") return {contiguousStrides(shape), true};
     if (base == "_scaled_dot_product_flash_attention_for_cpu_backward")
       return {{shape[1] * shape[2] * shape[3], shape[3], shape[1] * shape[3], 1}, true};
-    if (kCopies.contains(base)) {
+    if (kind.copies) {
       const Attribute* format = node.find("memory_format");
       const auto* code = format ? std::get_if<MemoryFormat>(format) : nullptr;
       if (code && *code == MemoryFormat::kContiguous) return {contiguousStrides(shape), true};
@@ -174,7 +193,7 @@ class Reader {
       if (graph_.value(operand).local == shape && preserve && isDense(shape, like.strides)) return like;
       return {iterated(shape, {operand}, depth).strides, row};
     }
-    if (kIterated.contains(base)) {
+    if (kind.iterated) {
       std::vector<ValueId> operands;
       forEachUse(node, [&](const Use& use) { operands.push_back(use.value); });
       MemoryLayout out = iterated(shape, operands, depth);
@@ -265,10 +284,31 @@ class Reader {
   }
 
   const Graph& graph_;
-  std::unordered_map<ValueId, MemoryLayout> known_;
+  std::vector<std::int32_t> place_;  ///< by value: into known_, -1 where it is not known yet
+  std::deque<MemoryLayout> known_;   ///< never moves: references are handed out
 };
 
 }  // namespace
+
+struct LayoutScope::Impl {
+  explicit Impl(const Graph& of) : graph(of), reader(of) {}
+  const Graph& graph;
+  Reader reader;
+};
+
+namespace {
+thread_local LayoutScope::Impl* current = nullptr;
+}
+
+LayoutScope::LayoutScope(const Graph& graph) : impl_(std::make_unique<Impl>(graph)), outer_(current) {
+  // In the order of the program: what a layout follows from is known by then, however long the chain.
+  for (const NodeId id : graph.order)
+    for (const ValueId v : graph.node(id).outputs)
+      if (v != kNone) impl_->reader.of(v, 0);
+  current = impl_.get();
+}
+
+LayoutScope::~LayoutScope() { current = outer_; }
 
 Dims contiguousStrides(const Dims& sizes) {
   Dims out(sizes.size());
@@ -291,7 +331,9 @@ bool isContiguous(const Dims& sizes, const Dims& strides) {
   return true;
 }
 
-MemoryLayout layoutOf(const Graph& graph, ValueId value) { return Reader(graph).of(value, 0); }
+MemoryLayout layoutOf(const Graph& graph, ValueId value) {
+  return current != nullptr && &current->graph == &graph ? current->reader.of(value, 0) : Reader(graph).of(value, 0);
+}
 
 bool surelyContiguous(const Graph& graph, ValueId value) {
   const MemoryLayout layout = layoutOf(graph, value);

@@ -17,6 +17,20 @@ struct MemoryLayout {
 /// to allocate row by row is contiguous; everything else is guessed to be, and not certain.
 MemoryLayout layoutOf(const Graph& graph, ValueId value);
 
+/// While it lives, layouts of this graph are looked up on this thread: each is found out once. Nobody may change the graph meanwhile.
+class LayoutScope {
+ public:
+  explicit LayoutScope(const Graph& graph);
+  ~LayoutScope();
+  LayoutScope(const LayoutScope&) = delete;
+  LayoutScope& operator=(const LayoutScope&) = delete;
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+  Impl* outer_;
+};
+
 /// Row by row without gaps for certain: any view of it is one, a copy of it is needless.
 bool surelyContiguous(const Graph& graph, ValueId value);
 

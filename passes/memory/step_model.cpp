@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/memory/step_model.h"
 
+#include <optional>
+
+#include "core/ir/layout.h"
+
 namespace spscope::passes {
 
 std::int32_t StepModel::intern(ir::ValueId id) {
@@ -31,6 +35,8 @@ StepModel::StepModel(const ir::Graph& graph, const LivenessOptions& options, con
   resident_optimizer = optimizerBytes(graph, options);
   resident_gradients = accumulatorBytes(graph, options.accumulate);
 
+  std::optional<ir::LayoutScope> layouts;  // workspaces follow from how operands lie
+  if (options.services != nullptr) layouts.emplace(graph);
   nodes.reserve(graph.order.size());
   for (const ir::NodeId id : graph.order) {
     const ir::Node& node = graph.node(id);

@@ -132,6 +132,8 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
 Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Configuration& c, std::int64_t seq, bool keep) {
   const std::string key = strf("%lld %s", static_cast<long long>(seq), c.text().c_str());
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  for (const auto& [recent, program] : recent_)
+    if (recent == key) return program;
   SP_TRY(request_.cancel.check());
   SP_ASSIGN(const auto model, shelf_.get(seq, c.batch, keep, diagnostics_));
   CompileRequest what;
@@ -158,7 +160,13 @@ Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Config
   out->memory = std::move(figures.memory);
   out->settings = what.settings;
   out->graph = outcome.compiled.programs[static_cast<std::size_t>(figures.program)];
-  if (keep) known_.emplace(key, out);
+  if (keep) {
+    known_.emplace(key, out);
+  } else {
+    constexpr std::size_t kRecent = 12;
+    recent_.emplace_back(key, out);
+    if (recent_.size() > kRecent) recent_.pop_front();
+  }
   return std::shared_ptr<const Program>(std::move(out));
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
@@ -97,6 +98,8 @@ class Surveyor {
   const Request& request_;
   passes::SharedStages stages_;
   std::map<std::string, std::shared_ptr<const Program>> known_;  ///< at lengths that were to be kept
+  /// The last others: rows that differ in what is modelled only come one after the other, and often end at the same length.
+  std::deque<std::pair<std::string, std::shared_ptr<const Program>>> recent_;
   DiagnosticSink diagnostics_;
   int compiles_ = 0;
 };

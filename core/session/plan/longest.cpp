@@ -64,8 +64,8 @@ Result<Longest> findLongest(const LongestRequest& request, const std::function<R
   for (int round = 0; above - fits > 1; ++round) {
     std::int64_t k = fits + (above - fits) / 2;
     if (out.fit.points() < 2) {
-      // Nothing to draw a line from: twice as long, or half.
-      k = fits > 0 ? 2 * fits : above / 2;
+      // Nothing to draw a line from: twice as long, or the shortest, which tells at once where nothing fits at all.
+      k = fits > 0 ? 2 * fits : 1;
     } else if (round < 8 || round % 2 == 0) {  // lines that mislead (a program that changes its shape) end in bisection
       const std::int64_t thought = lastBelow(out.fit, fits + 1, above - 1, request.step, request.room.sure);
       // The last one that is thought to fit; where that is known, the first one that is not. Lines know nothing of where the

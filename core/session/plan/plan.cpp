@@ -117,7 +117,8 @@ class Planner {
       search.most = std::max<std::int64_t>(1, what_.most / search.step);
       search.room = row.room;
       const std::int64_t first = search.start * search.step;
-      Result<Longest> longest = findLongest(search, [&](std::int64_t seq) { return surveyor.at(c, seq, seq == first || seq == 2 * first); });
+      // The lengths that every row begins with.
+      Result<Longest> longest = findLongest(search, [&](std::int64_t seq) { return surveyor.at(c, seq, seq == first || seq == 2 * first || seq == search.step); });
       if (!longest) return refused(longest.error());
       if (!longest->first) return refused(*longest->limit);
       row.max_seq = longest->fits ? longest->fits->seq : 0;
