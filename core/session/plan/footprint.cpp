@@ -7,6 +7,7 @@
 
 #include "core/base/strings.h"
 #include "core/ir/sp_ops.h"
+#include "core/session/plan/reserved.h"
 #include "passes/memory/op_cost.h"
 
 namespace spscope::session {
@@ -124,6 +125,8 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
   SP_ASSIGN(Footprint out, compiled(base, seq, keep));
   if (c.zero == 2) out.modelled.push_back("zero 2: the program of zero 1, which keeps gradients as blocks, too");
   if (c.zero == 3) modelZero3(out, parameters_, c.ranks(), linkOf(c));
+  // Of a device's memory the allocator holds more than is asked for, also where it gives back what it can.
+  if (out.reserved) out.peak_high += std::max<std::int64_t>(0, out.reserved->least - out.compiled_peak);
   return out;
 }
 
@@ -155,6 +158,9 @@ Result<Footprint> Surveyor::compiled(const Configuration& c, std::int64_t seq, b
     const ir::Graph& program = *outcome.compiled.programs[static_cast<std::size_t>(figures.program)];
     out.work_ns = workNs(program, profile_, out.comm_bytes, linkOf(c));
     parameters_ = parameterBytes(program);
+    if (profile_.device == "cuda") {
+      SP_ASSIGN(out.reserved, reservedFor(program, what.settings));
+    }
   }
   if (keep) known_.emplace(key, out);
   return out;
