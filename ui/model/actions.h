@@ -10,6 +10,7 @@
 //   back                 forward              event N (of the trace)
 //   expand MODULE|all    collapse MODULE|all  colour BY          fit [NODE|MODULE]  search WORDS...
 //   curve KEY (of the memory panel: unsharded, sac, all, min-cut, measured:0)
+//   plan DEVICE N [max-seq|table|fits] (what fits)     take ROW (of it: sets what it is made of, compiles)
 //   theme dark|light     size WIDTH HEIGHT    panel NAME         screenshot FILE    export FILE      close
 //
 // A MODULE is a path, or the end of one that no other module has: layers.0.self_attn.
@@ -45,6 +46,10 @@ class ActionView {
   virtual Status showPanel(const std::string& name) = 0;
   virtual Status showCurve(const std::string& key) = 0;
   virtual Status fit(bool selection) = 0;
+  virtual Status plan(const std::string& device, const std::string& gpus, const std::string& want) = 0;
+  /// What the plan says, once it is there: an error where it failed.
+  virtual Status planned() = 0;
+  virtual Status takeRow(const std::string& row) = 0;
   virtual Status search(const std::string& query) = 0;
   virtual Status screenshot(const std::string& path) = 0;
   virtual Status exportGraph(const std::string& path) = 0;

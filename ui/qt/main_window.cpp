@@ -25,6 +25,7 @@
 #include "ui/qt/module_tree_model.h"
 #include "ui/qt/panels/inspector_panel.h"
 #include "ui/qt/panels/memory_panel.h"
+#include "ui/qt/panels/plan_panel.h"
 #include "ui/qt/panels/run_panel.h"
 #include "ui/qt/qt_theme.h"
 #include "ui/qt/search_popup.h"
@@ -108,7 +109,7 @@ void MainWindow::makeActions() {
     show_profile_ = true;
   });
   makeAction("stop", tr("Stop"), key(Qt::Key_Escape), tr("Stop what is under way"), [this] {
-    for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside"}) workspace().stop(lane);
+    for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside", "plan"}) workspace().stop(lane);
   });
   makeAction("search", tr("Search"), {QKeySequence(Qt::CTRL | Qt::Key_K), QKeySequence(QKeySequence::Find)}, tr("Find a node by name, op, shape, placement or source"), [this] { search_->open(); });
   makeAction("back", tr("Back"), key(Qt::ALT | Qt::Key_Left), tr("What was selected before"), [this] { workspace().back(); });
@@ -219,9 +220,11 @@ void MainWindow::makePanels() {
   QDockWidget* timeline = dock("timeline", tr("TIMELINE"), time, Qt::BottomDockWidgetArea);
   QDockWidget* runs = dock("run", tr("RUN"), new RunPanel(workspace()), Qt::BottomDockWidgetArea);
   QDockWidget* log = dock("log", tr("LOG"), new LogPanel(workspace(), [this](const std::string& node) { selectNode(node); }), Qt::BottomDockWidgetArea);
+  QDockWidget* fits = dock("plan", tr("WHAT FITS"), plan_ = new PlanPanel(workspace()), Qt::BottomDockWidgetArea);
   splitDockWidget(mem, timeline, Qt::Horizontal);
   tabifyDockWidget(timeline, runs);
   tabifyDockWidget(timeline, log);
+  tabifyDockWidget(timeline, fits);
   timeline->raise();
   resizeDocks({modules, inspect}, {290, 330}, Qt::Horizontal);
   resizeDocks({mem, timeline}, {620, 980}, Qt::Horizontal);
@@ -303,7 +306,7 @@ void MainWindow::refreshActions() {
   enable("compile", model);
   enable("verify", model && !jobs.busy("verify"));
   enable("run", model && !running);
-  enable("stop", jobs.busy("open") || jobs.busy("compile") || jobs.busy("verify") || jobs.busy("values") || running || jobs.busy("trace"));
+  enable("stop", jobs.busy("open") || jobs.busy("compile") || jobs.busy("verify") || jobs.busy("values") || jobs.busy("plan") || running || jobs.busy("trace"));
   enable("export", model);
   enable("search", model);
   enable("back", workspace().history().canBack());
@@ -383,7 +386,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   save_.stop();
   remember();
   // What runs is stopped here, and waited for when the workspace goes.
-  for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside"}) workspace().stop(lane);
+  for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside", "plan"}) workspace().stop(lane);
   event->accept();
   if (on_closed) on_closed();
 }
@@ -472,6 +475,20 @@ Status MainWindow::showCurve(const std::string& key) {
   }
   return e;
 }
+
+Status MainWindow::plan(const std::string& device, const std::string& gpus, const std::string& want) {
+  const std::pair<const char*, const std::string&> asked[] = {{"device", device}, {"gpus", gpus}, {"want", want}};
+  for (const auto& [name, value] : asked) SP_TRY(plan_->view().set(name, value));
+  plan_->view().plan();
+  return showPanel("plan");
+}
+
+Status MainWindow::planned() {
+  if (plan_->view().error()) return *plan_->view().error();
+  return {};
+}
+
+Status MainWindow::takeRow(const std::string& row) { return plan_->view().take(QString::fromStdString(row).toInt() - 1); }
 
 Status MainWindow::fit(bool selection) {
   if (selection) graphView().fitSelection();
