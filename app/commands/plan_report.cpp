@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "app/commands/plan_charts.h"
 #include "app/shell_word.h"
 #include "core/base/strings.h"
 
@@ -71,6 +72,9 @@ Json rowJson(const PlanRequest& what, const PlanRow& row) {
   Json classes = Json::object();
   for (std::size_t c = 0; c < passes::kMemoryClasses; ++c) classes[std::string(passes::memoryClassName(static_cast<passes::MemoryClass>(c)))] = row.footprint.classes[c];
   out["classes"] = std::move(classes);
+  if (const auto& reserved = row.footprint.reserved)
+    out["allocator"] = {{"reserved", reserved->reserved}, {"least", reserved->least}, {"allocated", reserved->allocated}, {"requested", reserved->requested},
+                        {"fragmentation", reserved->fragmentation()}, {"largest_free", reserved->largest_free}, {"segments", reserved->segments}};
   out["peak_node"] = plainNode(row.footprint.peak_node);
   out["peak_source"] = row.footprint.peak_source;
   out["comm_bytes"] = row.footprint.comm_bytes;
@@ -213,6 +217,9 @@ void addRow(Page& page, const PlanRequest& what, const PlanOutcome& outcome, std
   if (row.footprint.host_bytes > 0)
     page.line(strf("on the host: %s of pinned memory per rank, %s per node", formatBytes(row.footprint.host_bytes).c_str(),
                    formatBytes(row.footprint.host_bytes * std::min(row.configuration.ranks(), what.space.gpus)).c_str()));
+  if (const auto& reserved = row.footprint.reserved)
+    page.line(strf("PyTorch's allocator reserves %s for it where there is room, %s at least; at the peak %s are in use, %s are not, in one block at most %s", formatBytes(reserved->reserved).c_str(),
+                   formatBytes(reserved->least).c_str(), formatBytes(reserved->allocated).c_str(), formatBytes(reserved->fragmentation()).c_str(), formatBytes(reserved->largest_free).c_str()));
   for (const std::string& what_is : row.footprint.modelled) page.line("modelled, not compiled: " + what_is);
   if (row.footprint.gathers > 0) page.line(strf("%lld values are made whole on every rank: see spscope compile", static_cast<long long>(row.footprint.gathers)));
   if (row.limit) page.line("longer is not possible: " + row.limit->message);
@@ -263,6 +270,7 @@ Page planPage(const PlanRequest& what, const PlanOutcome& outcome, std::size_t r
                  formatNs(outcome.ns).c_str()));
   addRows(page, what, outcome);
   addGrid(page, what, outcome);
+  addPlanCharts(page, outcome, row);
   if (explain) addRow(page, what, outcome, row);
   addLevers(page, what, outcome, row);
   addIllegal(page, outcome);

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "core/ir/layout.h"
+#include "core/ir/tiled_loss.h"
 #include "core/torch/own_ops.h"
 
 namespace spscope::exec {
@@ -155,14 +157,49 @@ class Workspace {
     return total;
   }
 
-  /// A block of logits, its log-softmax (backward: the gradient, in two types), and the weight's gradient in float32.
+  /// What core/torch/tiled_loss.cpp holds at a time beyond its results, step by step, for a block of rows.
   int64_t tiledLoss(bool backward) const {
     const Operand x = operand("self"), w = operand("weight");
-    if (!x || !w || x.value->local.size() != 2 || w.value->local.size() != 2) return 0;
-    const int64_t logits = std::min(ir::intArg(node_, "rows", 1), x.value->local[0]) * w.value->local[0];
-    const int64_t wide = accumulated(w.value->dtype), element = ir::sizeOf(w.value->dtype);
-    int64_t total = logits * (element + 2 * wide);
-    if (backward && reduced(w.value->dtype)) total += w.elements() * (wide + element);
+    const auto steps = ir::parseSteps(ir::stringArg(node_, "steps", ""));
+    if (!x || !w || x.value->local.size() != 2 || w.value->local.size() != 2 || !steps) return 0;
+    const int64_t rows = std::min(ir::intArg(node_, "rows", 1), x.value->local[0]), element = ir::sizeOf(w.value->dtype);
+    const int64_t width = x.value->local[1], logits = rows * w.value->local[0];
+    // By logit: what the steps keep, the block as it is now, and the most that was held.
+    int64_t kept = 0, now = element, most = element;
+    bool tanh = false;  // `now` is kept anyway
+    std::vector<int64_t> before;
+    DType type = w.value->dtype;
+    for (const ir::LogitStep& step : *steps) {
+      before.push_back(now);
+      const bool same = step.kind == ir::LogitStep::kTo && step.dtype == type;
+      if (step.kind == ir::LogitStep::kTo) type = step.dtype;
+      if (same) continue;
+      const int64_t made = ir::sizeOf(type);
+      most = std::max(most, kept + (tanh ? 0 : now) + made);
+      now = made;
+      tanh = backward && step.kind == ir::LogitStep::kTanh;
+      kept += tanh ? made : 0;
+    }
+    if (!backward) return logits * std::max(most, 2 * now) + rows * now;  // its log-softmax; the block's losses
+    const int64_t here = tanh ? 0 : now, wide = reduced(type) ? 4 : now;
+    most = std::max(most, kept + here + (wide == now ? 0 : wide) + wide);  // converted first, then its softmax
+    int64_t gradient = wide;
+    if (!steps->empty() || wide != element) {
+      if (wide != now) most = std::max(most, kept + wide + now);
+      gradient = now;
+      for (std::size_t i = steps->size(); i-- > 0;) {
+        const ir::LogitStep& step = (*steps)[i];
+        if (step.kind == ir::LogitStep::kTanh) most = std::max(most, kept + 3 * gradient), kept -= gradient;
+        else if (step.kind != ir::LogitStep::kTo) most = std::max(most, kept + 2 * gradient);
+        else if (before[i] != gradient) most = std::max(most, kept + gradient + before[i]);
+        gradient = before[i];
+      }
+    }
+    const int64_t product = rows * width * element, labels = rows * (1 + 8 + 8 + wide);
+    int64_t total = std::max(logits * most + labels, logits * gradient + labels + product);
+    if (reduced(w.value->dtype)) {  // the weight's gradient, summed in float32
+      total = std::max(total, logits * gradient + labels + w.bytes()) + w.elements() * 4;
+    }
     return total;
   }
 

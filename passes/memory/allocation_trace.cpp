@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "passes/memory/resident.h"
 #include "passes/memory/step_model.h"
 
 namespace spscope::passes {
@@ -107,6 +108,15 @@ ReplayFigures replay(const AllocationTrace& trace, const CachingOptions& options
     }
   settle();
   return out;
+}
+
+std::int64_t leastCapacity(const AllocationTrace& trace, const ReplayFigures& free, bool expandable) {
+  std::int64_t no = free.requested - 1, yes = free.reserved;
+  while (yes - no > std::max(free.requested / 64, std::int64_t{32} << 20)) {
+    const std::int64_t middle = no + (yes - no) / 2;
+    (replay(trace, {.capacity = middle, .expandable = expandable}).possible ? yes : no) = middle;
+  }
+  return yes;
 }
 
 }  // namespace spscope::passes

@@ -37,10 +37,16 @@ struct ReplayFigures {
   std::int64_t reserved_there = 0;  ///< at the peak
   std::int64_t largest_free = 0;    ///< block that could be had at once, at the peak
   std::int64_t reserved = 0;        ///< the most that was reserved at any time
+  std::int64_t least = 0;           ///< leastCapacity(); 0: not looked for
   std::int64_t segments = 0;        ///< at the end
   int retries = 0;                  ///< requests that waited until cached memory was given back
   std::int64_t fragmentation() const { return reserved_there - allocated; }
 };
+
+/// A capacity with which it is possible, not far above the least: what is cached and not needed is given back in between (retries).
+/// From what is asked for at the peak to `free.reserved`, halved until at most a 64th of it, or 32 MiB, is left. `free`: replay()
+/// without a capacity.
+std::int64_t leastCapacity(const AllocationTrace& trace, const ReplayFigures& free, bool expandable = false);
 
 /// What is resident, then the step `steps` times: the second one finds the cache that the first has left.
 ReplayFigures replay(const AllocationTrace& trace, const CachingOptions& options, int steps = 2);

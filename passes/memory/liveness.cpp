@@ -8,6 +8,7 @@
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "passes/memory/replay_plan.h"
+#include "passes/memory/resident.h"
 #include "passes/pass.h"
 
 namespace spscope::passes {

@@ -72,10 +72,7 @@ std::int64_t packingBytes(const ir::Graph& graph, const ir::Node& node);
 /// Bytes of this rank's optimizer states, masters of 16-bit parameters included: those of all trainable inputs, or (zero 1) of
 /// its blocks of them. As exec::Optimizer::stateBytes.
 std::int64_t optimizerBytes(const ir::Graph& graph, const LivenessOptions& options);
-/// The same tensor by tensor, as the optimizer makes them: of each parameter its master and its moments.
-std::vector<std::int64_t> optimizerStates(const ir::Graph& graph, const LivenessOptions& options);
 /// Bytes of the sums of gradients that are kept from batch to batch.
 std::int64_t accumulatorBytes(const ir::Graph& graph, int accumulate);
-std::vector<std::int64_t> accumulators(const ir::Graph& graph, int accumulate);  ///< tensor by tensor
 
 }  // namespace spscope::passes

@@ -100,6 +100,27 @@ TEST_F(PlanCommand, MarkdownIsATable) {
   EXPECT_THAT(text, HasSubstr("| row "));
 }
 
+TEST_F(PlanCommand, OnAGpuTheAllocatorIsToldAndThePageHasTheCurves) {
+  const Json out = answer("--on A100-40 --gpus 2 --save sac,all --zero 1 --sp 2 --whole-loss --row 1 --report " + tmp_.path() + "/plan.html", 0);
+  ASSERT_TRUE(out.is_object()) << output_;
+  for (const Json& row : out["rows"]) {
+    const Json& a = row["allocator"];
+    EXPECT_EQ(a["requested"], row["compiled_peak_bytes"]);
+    EXPECT_EQ(a["least"], row["peak_bytes"]);
+    EXPECT_LE(a["least"], a["reserved"]);
+    EXPECT_GE(a["fragmentation"].get<std::int64_t>(), a["largest_free"].get<std::int64_t>());
+    EXPECT_GT(a["segments"].get<std::int64_t>(), 0);
+  }
+  EXPECT_THAT(output_, HasSubstr("PyTorch's allocator reserves "));
+  const std::string page = tmp_.contents("plan.html");
+  EXPECT_THAT(page, HasSubstr("Peak of one rank against the length: sp 2, dp 1, zero 1, whole loss"));
+  EXPECT_THAT(page, HasSubstr(">sac</text>"));
+  EXPECT_THAT(page, HasSubstr(">all</text>"));
+  EXPECT_THAT(page, HasSubstr("fits below: "));
+  EXPECT_THAT(page, HasSubstr(">" + std::to_string(out["rows"][0]["max_seq"].get<std::int64_t>()) + "</text>")) << "where the best curve ends";
+  EXPECT_EQ(answer("--on " + profile("64 MB") + " --gpus 1 --save sac --zero 0 --whole-loss", 0)["rows"][0].count("allocator"), 0U) << "of a GPU only";
+}
+
 TEST_F(PlanCommand, WhatIsWrongIsSaid) {
   const ShellResult device = plan("--on H100 --gpus 2");
   EXPECT_EQ(device.code, 2);

@@ -17,7 +17,7 @@ struct Form {
 constexpr Form kForms[] = {{"open", 1, 1},   {"beside", 1, 1}, {"set", 2, 2},    {"compile", 0, 0}, {"verify", 0, 0},   {"values", 0, 0}, {"run", 0, 0},    {"start-run", 0, 0}, {"wait", 0, 0},
                            {"stop", 1, 1},   {"stage", 1, 1},  {"diff", 2, 2},    {"undiff", 0, 0},   {"select", 1, 1}, {"back", 0, 0},      {"forward", 0, 0},
                            {"event", 1, 1},  {"expand", 1, 1}, {"collapse", 1, 1}, {"colour", 1, 1},  {"fit", 0, 1},    {"search", 1, 100},  {"theme", 1, 1},
-                           {"size", 2, 2},   {"panel", 1, 1},  {"curve", 1, 1},  {"screenshot", 1, 1}, {"export", 1, 1}, {"close", 0, 0},
+                           {"size", 2, 2},   {"panel", 1, 1},  {"curve", 1, 1},  {"plan", 2, 3}, {"take", 1, 1},  {"screenshot", 1, 1}, {"export", 1, 1}, {"close", 0, 0},
                            {"debug", 0, 100}, {"end-debug", 0, 0}, {"pause", 0, 0}};
 
 Error usage(std::string message, std::string legal = {}) {
@@ -188,7 +188,7 @@ void ActionRunner::poke() {
 bool ActionRunner::idle() const {
   if (waits_for_run_) return !workspace_.jobs().busy();
   // A run that was started without waiting goes on beside the other actions.
-  for (const char* lane : {"open", "compile", "verify", "values", "trace", "beside", "memory", "debug"})
+  for (const char* lane : {"open", "compile", "verify", "values", "trace", "beside", "memory", "debug", "plan"})
     if (workspace_.jobs().busy(lane)) return false;
   if (workspace_.debug().busy()) return false;
   return !graph_.busy();
@@ -344,6 +344,13 @@ Status ActionRunner::begin(const Action& action) {
     return view_.showPanel(words[0]);
   } else if (name == "curve") {
     return view_.showCurve(words[0]);
+  } else if (name == "plan") {
+    if (!workspace_.model()) return usage("plan: no model is open");
+    SP_TRY(view_.plan(words[0], words[1], words.size() > 2 ? words[2] : "max-seq"));
+    check_ = [this] { return view_.planned(); };
+  } else if (name == "take") {
+    SP_TRY(view_.takeRow(words[0]));
+    check_ = [this, failure] { return failure(workspace_.compileError() ? workspace_.compileError() : workspace_.openError()); };
   } else if (name == "screenshot") {
     return view_.screenshot(words[0]);
   } else if (name == "export") {

@@ -11,6 +11,7 @@
 //   expand MODULE|all    collapse MODULE|all  colour BY          fit [NODE|MODULE]  search WORDS...
 //   curve KEY (of the memory panel: unsharded, sac, all, min-cut, measured:0)
 //   debug (starts it)    debug LINE (a command of `spscope debug`)        end-debug      pause
+//   plan DEVICE N [max-seq|table|fits] (what fits)     take ROW (of it: sets what it is made of, compiles)
 //   theme dark|light     size WIDTH HEIGHT    panel NAME         screenshot FILE    export FILE      close
 //
 // What is no action of its own but a command of the debugger (step, continue, break WHAT, until WHAT, print %VALUE, why %NAME, back N,
@@ -49,6 +50,10 @@ class ActionView {
   virtual Status showPanel(const std::string& name) = 0;
   virtual Status showCurve(const std::string& key) = 0;
   virtual Status fit(bool selection) = 0;
+  virtual Status plan(const std::string& device, const std::string& gpus, const std::string& want) = 0;
+  /// What the plan says, once it is there: an error where it failed.
+  virtual Status planned() = 0;
+  virtual Status takeRow(const std::string& row) = 0;
   virtual Status search(const std::string& query) = 0;
   virtual Status screenshot(const std::string& path) = 0;
   virtual Status exportGraph(const std::string& path) = 0;

@@ -113,7 +113,8 @@ void Workspace::reopen() {
 }
 
 void Workspace::opened(std::shared_ptr<const session::Model> model, bool same_file) {
-  const bool again = same_file && (compiled_ || compile_error_);
+  // A compilation that is under way is of the model as it was.
+  const bool again = same_file && (compiled_ || compile_error_ || jobs_.busy("compile"));
   model_ = std::move(model);
   settings_.compile.sequence_marks = settings_.open.sequence_marks;
   compiled_.reset();

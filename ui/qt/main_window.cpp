@@ -27,6 +27,7 @@
 #include "ui/qt/panels/debug_panel.h"
 #include "ui/qt/panels/inspector_panel.h"
 #include "ui/qt/panels/memory_panel.h"
+#include "ui/qt/panels/plan_panel.h"
 #include "ui/qt/panels/run_panel.h"
 #include "ui/qt/panels/values_panel.h"
 #include "ui/qt/qt_theme.h"
@@ -141,10 +142,11 @@ void MainWindow::makePanels() {
   QDockWidget* timeline = dock("timeline", tr("TIMELINE"), time, Qt::BottomDockWidgetArea);
   QDockWidget* runs = dock("run", tr("RUN"), new RunPanel(workspace()), Qt::BottomDockWidgetArea);
   QDockWidget* log = dock("log", tr("LOG"), new LogPanel(workspace(), [this](const std::string& node) { selectNode(node); }), Qt::BottomDockWidgetArea);
+  QDockWidget* fits = dock("plan", tr("WHAT FITS"), plan_ = new PlanPanel(workspace()), Qt::BottomDockWidgetArea);
   QDockWidget* debug = dock("debug", tr("DEBUG"), new DebugPanel(workspace()), Qt::BottomDockWidgetArea);
   QDockWidget* console = dock("console", tr("CONSOLE"), new ConsolePanel(workspace()), Qt::BottomDockWidgetArea);
   splitDockWidget(mem, timeline, Qt::Horizontal);
-  for (QDockWidget* tab : {runs, log, debug, console}) tabifyDockWidget(timeline, tab);
+  for (QDockWidget* tab : {runs, log, fits, debug, console}) tabifyDockWidget(timeline, tab);
   for (QDockWidget* tab : {values, why}) tabifyDockWidget(inspect, tab);
   timeline->raise();
   inspect->raise();
@@ -285,7 +287,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   save_.stop();
   remember();
   // What runs is stopped here, and waited for when the workspace goes.
-  for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside", "debug"}) workspace().stop(lane);
+  for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside", "debug", "plan"}) workspace().stop(lane);
   event->accept();
   if (on_closed) on_closed();
 }
@@ -374,6 +376,20 @@ Status MainWindow::showCurve(const std::string& key) {
   }
   return e;
 }
+
+Status MainWindow::plan(const std::string& device, const std::string& gpus, const std::string& want) {
+  const std::pair<const char*, const std::string&> asked[] = {{"device", device}, {"gpus", gpus}, {"want", want}};
+  for (const auto& [name, value] : asked) SP_TRY(plan_->view().set(name, value));
+  plan_->view().plan();
+  return showPanel("plan");
+}
+
+Status MainWindow::planned() {
+  if (plan_->view().error()) return *plan_->view().error();
+  return {};
+}
+
+Status MainWindow::takeRow(const std::string& row) { return plan_->view().take(QString::fromStdString(row).toInt() - 1); }
 
 Status MainWindow::fit(bool selection) {
   if (selection) graphView().fitSelection();

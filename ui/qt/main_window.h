@@ -29,6 +29,7 @@ class GraphPanel;
 class GraphView;
 class ModuleTreeModel;
 class MemoryPanel;
+class PlanPanel;
 class SearchPopup;
 class SettingsPopup;
 class SettingsBar;
@@ -75,6 +76,9 @@ class MainWindow : public QMainWindow, public ActionView {
   Status showPanel(const std::string& name) override;
   Status showCurve(const std::string& key) override;
   Status fit(bool selection) override;
+  Status plan(const std::string& device, const std::string& gpus, const std::string& want) override;
+  Status planned() override;
+  Status takeRow(const std::string& row) override;
   Status search(const std::string& query) override;
   Status screenshot(const std::string& path) override;
   Status exportGraph(const std::string& path) override;
@@ -120,6 +124,7 @@ class MainWindow : public QMainWindow, public ActionView {
   SearchPopup* search_ = nullptr;
   SettingsPopup* more_ = nullptr;
   MemoryPanel* memory_ = nullptr;
+  PlanPanel* plan_ = nullptr;
   QTreeView* tree_ = nullptr;
   ModuleTreeModel* tree_model_ = nullptr;
   const void* tree_source_ = nullptr;

@@ -52,7 +52,7 @@ void MainWindow::makeActions() {
     show_profile_ = true;
   });
   makeAction("stop", tr("Stop"), key(Qt::Key_Escape), tr("Stop what is under way"), [this] {
-    for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside", "debug"}) workspace().stop(lane);
+    for (const char* lane : {"open", "compile", "verify", "values", "run", "trace", "beside", "debug", "plan"}) workspace().stop(lane);
   });
   makeAction("search", tr("Search"), {QKeySequence(Qt::CTRL | Qt::Key_K), QKeySequence(QKeySequence::Find)}, tr("Find a node by name, op, shape, placement or source"), [this] { search_->open(); });
   makeAction("back", tr("Back"), key(Qt::ALT | Qt::Key_Left), tr("What was selected before"), [this] { workspace().back(); });
@@ -155,7 +155,7 @@ void MainWindow::refreshActions() {
   enable("compile", model);
   enable("verify", model && !jobs.busy("verify"));
   enable("run", model && !running);
-  enable("stop", jobs.busy("open") || jobs.busy("compile") || jobs.busy("verify") || jobs.busy("values") || running || jobs.busy("trace") || workspace().debug().state() == DebugSession::State::kStarting || workspace().debug().state() == DebugSession::State::kMoving);
+  enable("stop", jobs.busy("open") || jobs.busy("compile") || jobs.busy("verify") || jobs.busy("values") || jobs.busy("plan") || running || jobs.busy("trace") || workspace().debug().state() == DebugSession::State::kStarting || workspace().debug().state() == DebugSession::State::kMoving);
   const DebugSession& debug = workspace().debug();
   const auto state = debug.state();
   const bool stopped = state == DebugSession::State::kStopped, over = !debug.stop() || debug.stop()->reason == session::debug::StopReason::kEnd;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/base/strings.h"
+#include "core/session/plan/reserved.h"
 #include "core/session/plan/ring.h"
 
 namespace spscope::session {
@@ -125,6 +126,8 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
     modelZero3(out, parameterBytes(*program->graph), c.ranks());
     extras.gathers_layers = true;
   }
+  // Of a device's memory the allocator holds more than is asked for, also where it gives back what it can.
+  if (out.reserved) out.peak_high += std::max<std::int64_t>(0, out.reserved->least - out.compiled_peak);
   out.time = estimateStep(*program->graph, program->settings, profile_, extras);
   return out;
 }
@@ -160,6 +163,9 @@ Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Config
   out->memory = std::move(figures.memory);
   out->settings = what.settings;
   out->graph = outcome.compiled.programs[static_cast<std::size_t>(figures.program)];
+  if (profile_.device == "cuda") {
+    SP_ASSIGN(f.reserved, reservedFor(*out->graph, out->settings));
+  }
   if (keep) {
     known_.emplace(key, out);
   } else {

@@ -18,6 +18,7 @@
 #include "core/session/plan/configuration.h"
 #include "core/session/plan/device_profile.h"
 #include "core/session/plan/step_time.h"
+#include "passes/memory/allocation_trace.h"
 
 namespace spscope::session {
 
@@ -27,6 +28,7 @@ struct Footprint {
   std::int64_t peak_low = 0, peak_high = 0;
   passes::ClassBytes classes{};       ///< at the peak, of the compiled program: they sum to its peak
   std::int64_t compiled_peak = 0;     ///< as `spscope compile` says it, of the program that was compiled
+  std::optional<passes::ReplayFigures> reserved;  ///< of the compiled program on a cuda device; peak_high has what `least` is beyond the peak
   std::string peak_node, peak_source;
   std::vector<std::int64_t> live;     ///< bytes at each place of the program, what is modelled included (its high end)
   std::int64_t comm_bytes = 0;        ///< sent by one rank in one step

@@ -9,7 +9,9 @@ namespace spscope::session {
 void PeakFit::add(const Footprint& footprint) {
   const auto at = std::lower_bound(points_.begin(), points_.end(), footprint.seq, [](const Point& p, std::int64_t seq) { return p.seq < seq; });
   if (at != points_.end() && at->seq == footprint.seq) return;
-  points_.insert(at, {footprint.seq, static_cast<double>(footprint.peak_high), footprint.live});
+  const auto most = std::max_element(footprint.live.begin(), footprint.live.end());
+  const double beyond = most == footprint.live.end() ? 0 : static_cast<double>(footprint.peak_high - *most);
+  points_.insert(at, {footprint.seq, static_cast<double>(footprint.peak_high), beyond, footprint.live});
 }
 
 double PeakFit::predict(std::int64_t seq) const {
@@ -23,7 +25,7 @@ double PeakFit::predict(std::int64_t seq) const {
   double peak = 0;
   for (std::size_t i = 0; i < a.live.size(); ++i)
     peak = std::max(peak, static_cast<double>(a.live[i]) + static_cast<double>(b.live[i] - a.live[i]) * t);
-  return peak;
+  return peak + std::max(0.0, a.beyond + (b.beyond - a.beyond) * t);
 }
 
 namespace {

@@ -18,6 +18,7 @@ class PeakFit {
  public:
   void add(const Footprint& footprint);
   std::size_t points() const { return points_.size(); }
+  std::int64_t shortest() const { return points_.empty() ? 0 : points_.front().seq; }
   /// Bytes (the high end) at a length, from the two measured lengths nearest to it: the highest of the places' lines where
   /// both programs have the same places, the peaks' line otherwise. Needs two points.
   double predict(std::int64_t seq) const;
@@ -26,6 +27,7 @@ class PeakFit {
   struct Point {
     std::int64_t seq = 0;
     double peak = 0;
+    double beyond = 0;  ///< of it, what no place of the program shows: what an allocator holds beyond what it is asked for
     std::vector<std::int64_t> live;
   };
   std::vector<Point> points_;  ///< by length

@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "core/base/strings.h"
 #include "tests/support/joint_builder.h"
 
 namespace spscope::passes {
@@ -310,6 +311,24 @@ TEST(AllocationTrace, IsTheCurveRequestByRequest) {
   }
 }
 
+/// torchtitan's report of a chunked loss, 40,960 tokens of a vocabulary of 151,936 over 4 ranks: "tried to allocate 5.80 GiB".
+TEST(AllocationTrace, AWholeLossAsksForTheBlockThatOthersMet) {
+  testing::LlamaShape shape = smallShape(1);
+  shape.seq = 40960;
+  shape.ranks = 1;
+  shape.vocab = 151936 / 4;
+  shape.dtype = ir::DType::kBF16;
+  const AllocationTrace trace = allocationTrace(llamaJoint(shape), {});
+  std::int64_t most = 0;
+  for (const AllocationEvent& event : trace.step) most = std::max(most, event.bytes);
+  EXPECT_EQ(most, std::int64_t{40960} * (151936 / 4) * 4);
+  EXPECT_EQ(formatBytes(most), "5.80 GiB");
+  // It has a segment of its own, a multiple of 2 MiB.
+  CachingAllocator allocator({});
+  ASSERT_TRUE(allocator.allocate(most));
+  EXPECT_EQ(allocator.reserved(), 2968 * 2 * kMiB);
+}
+
 TEST(AllocationTrace, ReplayedItsPeakIsTheCurvesAndMoreIsReserved) {
   const ir::Graph graph = llamaJoint(smallShape(3));
   const LivenessOptions options;
@@ -327,6 +346,10 @@ TEST(AllocationTrace, ReplayedItsPeakIsTheCurvesAndMoreIsReserved) {
     const ReplayFigures exact = replay(trace, {.capacity = free.reserved, .expandable = expandable});
     EXPECT_TRUE(exact.possible);
     EXPECT_EQ(exact.retries, 0) << "it is the least that needs none";
+    const std::int64_t least = leastCapacity(trace, free, expandable);
+    EXPECT_GE(least, free.requested);
+    EXPECT_LE(least, free.reserved);
+    EXPECT_TRUE(replay(trace, {.capacity = least, .expandable = expandable}).possible);
     const ReplayFigures none = replay(trace, {.capacity = free.requested - 1, .expandable = expandable});
     EXPECT_FALSE(none.possible);
     EXPECT_GT(none.retries, 0);

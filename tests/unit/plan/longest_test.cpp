@@ -121,6 +121,17 @@ TEST(PlanFit, ALineForEveryPlaceIsExactAcrossAKink) {
   for (const std::int64_t seq : {1, 5, 15, 1000}) EXPECT_DOUBLE_EQ(fit.predict(seq), static_cast<double>(program(seq, 500, 3, 40).peak_high)) << seq;
 }
 
+TEST(PlanFit, WhatNoPlaceShowsHasALineOfItsOwn) {
+  PeakFit fit;
+  Footprint a = program(10, 500, 3, 40), b = program(20, 500, 3, 40);
+  a.peak_high += 100;
+  b.peak_high += 160;
+  fit.add(a);
+  fit.add(b);
+  EXPECT_DOUBLE_EQ(fit.predict(15), static_cast<double>(program(15, 500, 3, 40).peak_high) + 130);
+  EXPECT_DOUBLE_EQ(fit.predict(1000), static_cast<double>(program(1000, 500, 3, 40).peak_high) + 6040) << "across the kink, too";
+}
+
 TEST(PlanFit, ProgramsOfOtherShapesGiveTheLineOfTheirPeaks) {
   PeakFit fit;
   Footprint a = program(10, 500, 3, 40), b = program(20, 500, 3, 40);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planner against the pipeline: its bytes are those of a compile, its answers fit and the next step does not.
-#include "core/session/plan/plan.h"
+#include "core/session/plan/peak_curves.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -135,6 +135,33 @@ TEST_F(PlanTest, TheLongestFitsToTheByteAndTheNextStepDoesNot) {
     for (const PlanRow& row : outcome.rows) EXPECT_FALSE(!row.illegal && row.max_seq > outcome.rows[i].max_seq && row.work_per_token <= outcome.rows[i].work_per_token);
 }
 
+TEST_F(PlanTest, OnAGpuWhatTheAllocatorReservesIsTheBadEnd) {
+  PlanRequest what = ask(sample(), 400e6, 2);
+  what.profile = device(400e6, "cuda");
+  what.settings.device = "cuda";
+  what.space.sp = {2};
+  what.space.save = {"all", "sac"};
+  const PlanOutcome outcome = planned(what);
+  ASSERT_EQ(outcome.rows.size(), 8U);
+  for (const PlanRow& row : outcome.rows) {
+    ASSERT_FALSE(row.illegal) << row.illegal->message;
+    const Footprint& f = row.footprint;
+    ASSERT_TRUE(f.reserved);
+    EXPECT_EQ(f.compiled_peak, compiledPeak(what, row.configuration, f.seq));
+    EXPECT_EQ(f.peak_low, f.compiled_peak) << "an allocator that gave back all that it does not need";
+    EXPECT_EQ(f.peak_high, f.reserved->least);
+    EXPECT_LE(f.reserved->least, f.reserved->reserved);
+    EXPECT_EQ(f.reserved->requested, f.compiled_peak);
+    EXPECT_GT(f.reserved->reserved, f.reserved->allocated);
+    EXPECT_EQ(f.reserved->reserved % (2 << 20), 0) << "segments are multiples of 2 MiB";
+    EXPECT_GE(f.reserved->least, f.compiled_peak);
+    EXPECT_GT(row.max_seq, 0);
+    EXPECT_LE(static_cast<double>(f.peak_high), 400e6);
+    EXPECT_GT(static_cast<double>(row.next_peak), 400e6);
+    EXPECT_GE(row.possible_seq, row.max_seq);
+  }
+}
+
 TEST_F(PlanTest, PeaksRiseWithTheLengthAndLengthsWithTheCapacity) {
   PlanRequest what = ask(sample(), 1e12, 2);
   what.want = PlanWant::kTable;
@@ -242,6 +269,32 @@ TEST_F(PlanTest, WhatThePipelineRefusesIsARowWithItsReason) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, "plan-empty");
   EXPECT_EQ(none.error().notes.size(), 3U);
+}
+
+TEST_F(PlanTest, CurvesAreThoseOfTheRowsPoliciesAndMeetTheLineWhereTheyEnd) {
+  PlanRequest what = ask(sample(), 60e6, 2);
+  const PlanOutcome outcome = planned(what);
+  const PlanRow& row = outcome.rows[0];
+  const PeakCurves picture = peakCurves(outcome, 0);
+  EXPECT_EQ(picture.room.sure, row.room.sure);
+  ASSERT_EQ(picture.curves.size(), 3U) << "all, sac, min-cut";
+  EXPECT_EQ(picture.curves[0].row, 0U);
+  EXPECT_EQ(picture.curves[0].name, row.configuration.save);
+  for (const PeakCurve& curve : picture.curves) {
+    const PlanRow& r = outcome.rows[curve.row];
+    EXPECT_EQ(r.configuration.sp, row.configuration.sp);
+    EXPECT_EQ(r.configuration.tile_loss, row.configuration.tile_loss);
+    EXPECT_EQ(curve.longest, r.max_seq);
+    ASSERT_GE(curve.points.size(), 2U);
+    for (std::size_t i = 1; i < curve.points.size(); ++i) {
+      EXPECT_GT(curve.points[i].seq, curve.points[i - 1].seq);
+      EXPECT_GE(curve.points[i].bytes, curve.points[i - 1].bytes);
+    }
+    EXPECT_LT(curve.points.front().bytes, picture.room.sure);
+    EXPECT_GT(curve.points.back().bytes, picture.room.sure) << curve.name;
+  }
+  what.want = PlanWant::kTable;
+  EXPECT_TRUE(peakCurves(planned(what), 0).curves.empty()) << "one length is no curve";
 }
 
 TEST_F(PlanTest, LeversChangeOneThingAndTheCheapestComesFirst) {

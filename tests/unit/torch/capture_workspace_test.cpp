@@ -114,6 +114,24 @@ TEST_F(WorkspaceTest, FlashAttention) {
         }
 }
 
+TEST_F(WorkspaceTest, TiledLossesHoldABlockAsOftenAsItsStepsNeed) {
+  constexpr std::int64_t kRows = 96, kTokens = 200, kWidth = 48, kWords = 640;
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16})
+    for (const char* steps : {"", "to f32", "div 30, tanh, mul 30", "to f32, div 30, tanh, mul 30", "tanh"}) {
+      SCOPED_TRACE(std::string(c10::toString(type)) + " '" + steps + "'");
+      const auto self = input({kTokens, kWidth}, type), weight = input({kWords, kWidth}, type), labels = input({kTokens}, at::kLong, kWords);
+      const Args common{{"self", use(self)}, {"weight", use(weight)}, {"bias", std::monostate{}}, {"target", use(labels)}, {"ignore_index", std::int64_t{-100}},
+                        {"label_smoothing", 0.0}, {"rows", kRows}, {"steps", std::string(steps)}};
+      // Small tensors of a row's numbers come and go: at most four of eight bytes.
+      const auto out = check("spscope.tiled_cross_entropy.default", common, 1, kRows * 32);
+      Args back{{"grad_output", use(out[0])}};
+      back.insert(back.end(), common.begin(), common.end());
+      back.push_back({"weight_wanted", true});
+      // oneDNN's products of bfloat16 pack their operands.
+      check("spscope.tiled_cross_entropy_backward.default", back, 1, type == at::kBFloat16 ? 200'000 : kRows * 32);
+    }
+}
+
 TEST_F(WorkspaceTest, Products) {
   for (const std::int64_t m : {32, 300})
     for (const std::int64_t k : {64, 700}) {

@@ -49,6 +49,9 @@ class FakeView : public ActionView {
   Status resizeTo(int w, int h) override { return note("size " + std::to_string(w) + "x" + std::to_string(h)); }
   Status showPanel(const std::string& name) override { return note("panel " + name); }
   Status showCurve(const std::string& key) override { return note("curve " + key); }
+  Status plan(const std::string& device, const std::string& gpus, const std::string& want) override { return note("plan " + device + " " + gpus + " " + want); }
+  Status planned() override { return note("planned"); }
+  Status takeRow(const std::string& row) override { return note("take " + row); }
   Status fit(bool selection) override { return note(selection ? "fit selection" : "fit"); }
   Status search(const std::string& query) override { return note("search " + query); }
   Status screenshot(const std::string& path) override { return note("screenshot " + path); }

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What others have measured of the memory of long contexts, beside what the planner says of the same model: docs/planning.md,
+"Held against public measurements". Nothing is run; large exported graphs are compiled (zoo/big)."""
+
+SUMMARY = "the planner beside public measurements: longest contexts and bytes a token, on devices that need not be there"
+LENGTHS = [2**n for n in range(15, 23)]  # where verdicts are counted
+
+
+def plan(bench, file, device, gpus, *flags, **settings):
+    """The rows of a plan; None, and said, where the model is missing or the command fails."""
+    path = bench.model(f"big/{file}.pt2")
+    if not path:
+        return None
+    words = [word for name, value in settings.items() for word in (f"--{name}", value)]
+    answer = bench.spscope("plan", path, "--on", device, "--gpus", gpus, *words, *flags)
+    return answer["rows"] if answer else None
+
+
+def longest(bench, file, device, gpus, *flags, **settings):
+    rows = plan(bench, file, device, gpus, *flags, **settings)
+    return (rows[0]["max_seq"], rows[0]["possible_seq"]) if rows else None
+
+
+# Layers; bytes of embedding and head in 16 bits.
+SIZES = {"llama3_3b": (28, 128256 * 3072 * 2), "llama3_8b": (32, 2 * 128256 * 4096 * 2), "llama2_13b": (40, 2 * 32000 * 5120 * 2)}
+
+
+def alone(bench, file, device, ranks, *flags, save):
+    """ZeRO-3 without sequence ranks, a row of its own on each: modelled from the program of one rank, whose files have one row. A
+    share of parameters, gradients and states is kept; gathered are two layers, embedding and head. Surely, perhaps."""
+    points = []
+    for seq in (16384, 32768):
+        rows = plan(bench, file, device, 1, *flags, seq=seq, sp=1, zero=0, save=save, want="table")
+        if not rows:
+            return None
+        points.append(rows[0])
+    layers, outside = SIZES[file]
+    found = []
+    for end, gathered_layers, group in ((0, 2, 0.688e9), (1, 1, 0.544e9)):  # the bad end, the good one
+        needs = []
+        for row in points:
+            kept = sum(row["classes"][c] for c in ("parameters", "gradients", "optimizer"))
+            layer = (row["classes"]["parameters"] - outside) / layers
+            gathered = gathered_layers * layer + (outside if end == 0 else 0)
+            beyond = row["peak_bytes"] - row["compiled_peak_bytes"] if end == 0 else 0  # what the allocator cannot use
+            needs.append(row["compiled_peak_bytes"] + beyond - kept + kept / ranks + gathered + group)
+        slope = (needs[1] - needs[0]) / 16384
+        found.append(int((points[0]["room"][end] - needs[0]) / slope + 16384))
+    return tuple(found)
+
+
+def k(tokens):
+    return f"{tokens / 1e6:.2f}M" if tokens >= 1e6 else f"{tokens / 1e3:.0f}k"
+
+
+def slope(bench):
+    """ALST's recipes of Llama 8B on one GPU with nothing else: 71.91 GB at 32,000 tokens (H100-80), 137.36 at 65,000 (H200-141)."""
+    peaks = []
+    for seq in (32000, 64000):
+        rows = plan(bench, "llama3_8b", "H200-141", 1, "--whole-loss", seq=seq, sp=1, save="sac", want="table", zero=0)
+        if not rows:
+            return
+        peaks.append(rows[0]["compiled_peak_bytes"])
+    ours = (peaks[1] - peaks[0]) / 32000
+    low, high = (137.36 - 71.91) * 1e9 / 33000, (137.36 - 71.91) * 2**30 / 33000
+    off = max(low / ours, ours / high, 1.0) - 1
+    bench.figure("8b/bytes-a-token", ours, "bytes", compared=1 + off, tolerance=1.02)
+    bench.figure("8b/bytes-a-token/off", off, "beyond the interval", compared=1 + off, tolerance=1.02, limit=0.1)
+    bench.table("Llama 8B, one GPU: MB that a token takes more", ["", "MB"],
+                [["ALST's recipes", f"{low / 1e6:.2f} to {high / 1e6:.2f}"], ["planner", f"{ours / 1e6:.2f}"]])
+
+
+def ladder(bench):
+    """ALST's ablation of Llama 8B on 8 H100-80, as far as there are levers: the order, and how far off."""
+    steps = [  # what, published, loss, sp
+        ("baseline", 32e3, "--whole-loss", 1),
+        ("+ tiled loss", 160e3, "--tile-loss", 1),
+        ("+ Ulysses", 1.1e6, "--tile-loss", 8),
+    ]
+    rows, last, rising = [], 0, True
+    for what, published, loss, sp in steps:
+        if sp == 1:
+            found = alone(bench, "llama3_8b", "H100-80", 8, loss, save="sac")
+        else:
+            found = longest(bench, "llama3_8b", "H100-80", 8, loss, sp=sp, dp=1, zero=3, save="sac")
+        if not found:
+            return
+        surely, perhaps = found
+        rising, last = rising and surely > last, surely
+        nearest = min(max(published, surely), max(surely, perhaps))
+        bench.figure(f"ladder/{what.removeprefix('+ ')}", surely, "tokens", better="higher", tolerance=1.05)
+        rows.append([what, k(published), k(surely), k(perhaps) if perhaps > surely else "-", f"{nearest / published - 1:+.0%}"])
+    bench.figure("ladder/rising", 1.0 if rising else 0.0, "1: each step is longer than the one before", better="higher", limit=1.0)
+    bench.table("Llama 8B on 8 H100-80: longest context (ALST)", ["step", "published", "surely", "perhaps", "off by"], rows)
+
+
+def ratio(bench):
+    """AutoSP's table 1, a model of 1B: with its memory policy 128k tokens where the same sharding with PyTorch's has 77k, by hand 81k."""
+    rows = []
+    for device, gpus in (("A100-40", 4), ("A100-80", 8)):
+        pair = [longest(bench, "llama3_1b", device, gpus, "--whole-loss", sp=gpus, dp=1, zero=1, save=save) for save in ("min-cut", "sac")]
+        if None in pair:
+            return
+        found = pair[1][0] / pair[0][0]
+        off = max(1.58 / found, found / 1.66, 1.0) - 1
+        bench.figure(f"1b/{device}/sac-to-min-cut", found, "times the tokens", compared=1 + off, tolerance=1.05)
+        rows.append([f"{gpus} x {device}", k(pair[0][0]), k(pair[1][0]), f"{found:.2f}", "1.58 to 1.66", f"{off:.0%}"])
+    bench.table("A model of 1B: tokens with sac against min-cut (AutoSP, table 1; its devices are not stated)",
+                ["planned on", "min-cut", "sac", "ratio", "published", "beyond it by"], rows)
+
+
+def paper(bench):
+    """AutoSP on 8 A100-80: how many times longer than ZeRO-3, Ulysses by hand and ring attention."""
+    published = {"llama3_3b": ("5.0", "2.14", "2.14"), "llama3_8b": ("5.6", "3.0", "3.0"), "llama2_13b": ("2.5", "1.88", "1.6")}
+    rows = []
+    for file, (zero3, ulysses, ring) in published.items():
+        ours = longest(bench, file, "A100-80", 8, "--whole-loss", sp=8, dp=1, zero=1, save="sac")
+        hand = longest(bench, file, "A100-80", 8, "--whole-loss", sp=8, dp=1, zero=1, save="min-cut")
+        zero = alone(bench, file, "A100-80", 8, "--whole-loss", save="min-cut")
+        if None in (ours, hand, zero):
+            continue
+
+        def times(other):
+            return f"{ours[0] / other[0]:.2f}" if other[0] else "-"
+
+        bench.figure(f"paper/{file}/longer-than-by-hand", ours[0] / max(hand[0], 1), "times", better="higher", limit=1.0, tolerance=1.05)
+        if zero[0]:
+            bench.figure(f"paper/{file}/longer-than-zero-3", ours[0] / zero[0], "times", better="higher", limit=1.0, tolerance=1.05)
+        rows.append([file, k(ours[0]), k(hand[0]), k(zero[0]), zero3, times(zero), ulysses, times(hand), ring])
+    if rows:
+        bench.table("8 A100-80: AutoSP's longest context, and how many times that of others",
+                    ["model", "autosp", "by hand", "zero 3", "paper: zero 3", "planned", "paper: Ulysses", "planned", "paper: ring"], rows)
+
+
+def uncertain(bench):
+    """How often there is no verdict: configurations of 8B on 8 H100-80 at doubling lengths."""
+    rows = plan(bench, "llama3_8b", "H100-80", 8, sp="1,8", zero="1,3")
+    if not rows:
+        return
+    verdicts = [("fits" if n <= row["max_seq"] else "uncertain" if n <= row["possible_seq"] else "does not fit")
+                for row in rows if row["verdict"] != "illegal" for n in LENGTHS]
+    share = verdicts.count("uncertain") / len(verdicts)
+    bench.figure("uncertain", share, "of all verdicts", compared=1 + share, tolerance=1.05, limit=0.1)
+    bench.table("Llama 8B on 8 H100-80, 24 configurations at 32k to 4M tokens", ["fits", "uncertain", "does not fit"],
+                [[verdicts.count(v) for v in ("fits", "uncertain", "does not fit")]])
+
+
+def run(bench):
+    for part in (slope, ladder, ratio, paper, uncertain):
+        part(bench)
