@@ -88,6 +88,8 @@ void Session::handle(const Request& request) {
   if (const Status order = allowed(entry->second, request.command); !order)
     return connection_.refuse(request, order.error(), motion_ && entry->second.needs == Needs::kStopped ? "notStopped" : "");
   now_ = request.seq;
+  if (const std::lock_guard lock(busy_mutex_); cancelled_.contains(now_))
+    return connection_.refuse(request, makeError("cancelled", request.command + " was cancelled before it began", Outcome::kNo), "cancelled");
   const auto workOn = [&](std::optional<CancelToken> token) {
     const std::lock_guard lock(busy_mutex_);
     busy_ = std::move(token);
@@ -106,6 +108,8 @@ void Session::handle(const Request& request) {
 // On the reading thread: what works now may last for minutes, and must end when the client leaves or says so.
 void Session::arrived(const Request& request) {
   const std::lock_guard lock(busy_mutex_);
+  if (request.command == "cancel")  // it may be on its way from the line to its work
+    if (const std::int64_t seq = Fields("cancel", request.arguments).number("requestId", 0).value_or(0); seq > 0 && cancelled_.size() < 10'000) cancelled_.insert(seq);
   if (!busy_) return;
   const bool leaves = request.command.empty() || request.command == "disconnect" || request.command == "terminate";
   bool meant = false;

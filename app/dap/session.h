@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "app/dap/breakpoints.h"
 #include "app/dap/launch.h"
@@ -132,6 +133,7 @@ class Session {
   std::mutex busy_mutex_;
   std::optional<CancelToken> busy_;       ///< of what works now
   std::int64_t busy_seq_ = 0;
+  std::set<std::int64_t> cancelled_;      ///< requests that are not to begin, or to end at once
   std::unique_ptr<ProgressEvents> progress_events_;
   Connection connection_;                 ///< last: it calls arrived()
 };

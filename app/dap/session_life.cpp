@@ -41,6 +41,7 @@ Result<Json> Session::begin(const Launch& launch) {
     const std::lock_guard lock(busy_mutex_);
     busy_ = request.cancel;
     busy_seq_ = now_;
+    if (cancelled_.contains(now_)) busy_->cancel();
     progress_events_ = std::make_unique<ProgressEvents>(connection_, progress_, "Compiling " + launch.flags.model.path, now_, true);
   }
   request.progress = [this, token = request.cancel](const Progress& p) {
