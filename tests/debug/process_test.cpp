@@ -107,7 +107,7 @@ TEST_P(SameAnswers, AsOfVirtualRanks) {
   RecordProperty("compared", static_cast<int>(compared));
   RecordProperty("bit_equal", static_cast<int>(equal));
   // Answers about values.
-  for (const std::string line : {"print %" + loss(), "gather %" + loss(), "diff %" + loss()}) {
+  for (const std::string& line : {"print %" + loss(), "gather %" + loss(), "diff %" + loss()}) {
     const auto [here, there] = both(line);
     if (here.value) {
       EXPECT_EQ(here.value->placement, there.value->placement);
