@@ -31,7 +31,7 @@ class ControlLine {
   ControlLine& operator=(ControlLine&&) = delete;
   ~ControlLine();
 
-  /// Both ends, close-on-exec. Error run-directory's kin: rank-start.
+  /// Both ends, close-on-exec. Error rank-start.
   static Result<std::pair<int, int>> pair();
   /// The rank's end, by SPSCOPE_CONTROL. Error launch-env.
   static Result<ControlLine> attach();

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -34,8 +35,8 @@ constexpr milliseconds kTick{200};
 constexpr milliseconds kProgramWait{60'000};
 /// A short deadline is for the collectives: ranks that are loaded on a busy machine come to the meeting one after the other.
 constexpr milliseconds kMeeting{60'000};
-/// A rank that stands makes no progress, for as long as a person looks at it.
-constexpr int kStandsPatience = 1'000'000;
+/// A rank that stands makes no progress, for as long as a person looks at it: for a hundred years, which the launcher can still count.
+constexpr double kStandsNs = 3e18;
 /// Weights may come from a slow disk.
 constexpr int kSlowPhase = 10;
 
@@ -138,12 +139,12 @@ class Listener {
 /// The rank at work, command by command.
 class Server {
  public:
-  Server(dist::RankReporter& reporter, dist::ControlLine& line, Listener& listener, exec::Executor& executor, exec::TensorBag inputs, exec::ExecutionObserver* watcher)
-      : reporter_(reporter), line_(line), listener_(listener), executor_(executor), inputs_(std::move(inputs)), watcher_(watcher), names_(namesOf(executor.program().graph())) {}
+  Server(dist::RankReporter& reporter, dist::ControlLine& line, Listener& listener, exec::Executor& executor, exec::TensorBag inputs, exec::ExecutionObserver* watcher, int patience)
+      : patience_(patience), reporter_(reporter), line_(line), listener_(listener), executor_(executor), inputs_(std::move(inputs)), watcher_(watcher), names_(namesOf(executor.program().graph())) {}
 
   Status serve() {
     while (true) {
-      reporter_.phase("stands", kStandsPatience);
+      reporter_.phase("stands", patience_);
       SP_ASSIGN(const dist::Packet packet, listener_.next());
       const dist::Message& m = packet.head;
       if (m.kind == "end") return {};
@@ -229,6 +230,7 @@ class Server {
     return dist::Packet{toMessage(scan), {}};
   }
 
+  const int patience_;  ///< see RankReporter::phase
   dist::RankReporter& reporter_;
   dist::ControlLine& line_;
   Listener& listener_;
@@ -248,6 +250,8 @@ bool isDebugged(const std::string& request) {
   const auto message = dist::Message::decode(request);
   return message && message->kind == kKind;
 }
+
+std::chrono::milliseconds stallAfter(const RunRequest& what) { return std::max(milliseconds(static_cast<std::int64_t>(2e3 * what.timeout_seconds)), milliseconds(120'000)); }
 
 std::string rankVersion() { return SPSCOPE_VERSION; }
 
@@ -285,7 +289,7 @@ Status debugAsRank(dist::RankReporter& reporter, const Request& request, exec::E
   SP_TRY(executor.bind(state));
 
   Listener listener(line, request.cancel);
-  Server server(reporter, line, listener, executor, std::move(inputs), watcher);
+  Server server(reporter, line, listener, executor, std::move(inputs), watcher, static_cast<int>(std::min(1e6, kStandsNs / static_cast<double>(stallAfter(what).count()) / 1e6)));
   SP_TRY(line.send({"ready", {{"version", rankVersion()}}}));
   SP_TRY(server.serve());
   exec::countOtherThreads(nullptr);

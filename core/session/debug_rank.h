@@ -3,6 +3,7 @@
 // takes, with its values at hand. It is never stopped inside a collective: the debugger names places that all ranks can reach.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "core/dist/rank_reporter.h"
@@ -15,6 +16,8 @@ struct RunRequest;
 
 /// What RunRequest::toMessage gives, as the request of a rank that is to be debugged.
 std::string debugRequest(const RunRequest& what);
+/// LaunchSpec::stall_timeout of such ranks: a short deadline is for their collectives, not for opening the model.
+std::chrono::milliseconds stallAfter(const RunRequest& what);
 /// Whether a rank process was started with debugRequest().
 bool isDebugged(const std::string& request);
 

@@ -54,7 +54,7 @@ Result<std::unique_ptr<ProcessTape>> ProcessTape::create(Setup setup, const Requ
 
 Status ProcessTape::start() {
   processes_.reset();  // the old ones end before the new ones begin: memory
-  broken_ = adrift_ = false;
+  adrift_ = false;
   SP_ASSIGN(processes_, RankProcesses::start(setup_.run, programs_, request_));
   return begin();
 }
@@ -253,18 +253,14 @@ Status ProcessTape::recover(const Run& run) {
     }
     if (why != nullptr) break;
   }
-  Error error = *why;
-  // Where all have answered and none of them by a collective that failed, they can go on together.
-  adrift_ = false;  // runAgain() begins anew
-  broken_ = !run.all(&Run::Rank::stands) || std::any_of(run.ranks.begin(), run.ranks.end(), [](const Run::Rank& r) { return r.failed && isSymptom(*r.failed); });
+  const Error error = *why;
+  // Another rank may wait in a collective, or have started one, that the failed one will not come to: they cannot go on together.
+  adrift_ = true;
   if (index < trail_.size()) {
     places_ = trail_[index];
     trail_.resize(index);
   }
-  if (recovering_) {  // it does not get so far a second time
-    adrift_ = true;
-    return error;
-  }
+  if (recovering_) return error;  // it does not get so far a second time
   recovering_ = true;
   const Status again = runAgain(places_);
   recovering_ = false;
@@ -273,7 +269,8 @@ Status ProcessTape::recover(const Run& run) {
 }
 
 Status ProcessTape::runAgain(const Places& target) {
-  if (broken_ || adrift_ || lost()) {
+  if (adrift_ || lost()) {
+    if (!lost()) processes_->abandon(makeError("rank-died", "the ranks have been ended: one of them failed", Outcome::kRunFailed));  // they need not be asked to leave
     SP_TRY(start());
   } else {
     SP_TRY(begin());

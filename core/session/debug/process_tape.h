@@ -65,8 +65,7 @@ class ProcessTape final : public Tape {
   std::unique_ptr<RankProcesses> processes_;
   Places reached_;             ///< where the processes stand; behind places_ while moves are put off
   std::int64_t serial_ = 0;    ///< of the last order to run
-  bool broken_ = false;        ///< the group of the ranks is of no use any more
-  bool adrift_ = false;        ///< an order to run has ended in an error: where they stand is not known
+  bool adrift_ = false;        ///< an order to run has ended in an error: where they stand is not known, nor whether their group is of use
   bool recovering_ = false;
   Figures figures_;
 };

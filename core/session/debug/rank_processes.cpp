@@ -21,7 +21,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{100};
 constexpr milliseconds kCause{6000};     ///< so long may the launcher take to find out why a line has ended
 constexpr milliseconds kFarewell{3000}; ///< so long may ranks take to leave when they are told to
-constexpr milliseconds kLoading{120'000}; ///< a rank that opens its model, whatever the deadline of collectives
 constexpr std::int64_t kMs = 1'000'000;
 
 }  // namespace
@@ -36,8 +35,9 @@ Result<std::unique_ptr<RankProcesses>> RankProcesses::start(const RunRequest& wh
   spec.ranks = static_cast<int>(programs.size());
   spec.threads = what.settings.threads;
   spec.request = debugRequest(what);
-  spec.stall_timeout = std::max(2 * out->deadline_, kLoading);  // a rank that stands has all the time there is: see debug_rank.cpp
+  spec.stall_timeout = stallAfter(what);  // a rank that stands has all the time there is
   spec.cancel = out->end_;
+  spec.cancel_grace = milliseconds(500);  // nothing is saved
   for (std::size_t r = 0; r < programs.size(); ++r) {
     SP_ASSIGN(const auto ends, dist::ControlLine::pair());
     out->lines_.push_back(std::make_unique<dist::ControlLine>(ends.first));

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <map>
 
@@ -80,6 +81,31 @@ struct Softmax {
     return sum / 2;
   }
 };
+
+TEST(Executor, AStepThatStopsBetweenNodesIsTheSameStep) {
+  Softmax s;
+  Executor executor(prepared(s.b));
+  ASSERT_TRUE(executor.bind(Softmax::state()));
+  auto whole = executor.step(Softmax::inputs());
+  ASSERT_TRUE(whole) << whole.error().format();
+  std::atomic<std::size_t> limit{0}, at{99};
+  EXPECT_EQ(executor.runTo(limit, at).error().code, "program-invalid") << "no step has begun";
+  EXPECT_EQ(executor.value(s.loss).error().code, "value-not-live");
+  const std::size_t count = executor.program().nodeCount();
+  for (int round = 0; round < 2; ++round) {  // the second begins while the first is under way
+    ASSERT_TRUE(executor.begin(Softmax::inputs()));
+    for (std::size_t to : {std::size_t{0}, std::size_t{1}, std::size_t{1}, std::size_t{4}, count - 1, round == 0 ? count - 1 : count + 7}) {
+      limit = to;
+      ASSERT_TRUE(executor.runTo(limit, at));
+      EXPECT_EQ(executor.position(), std::min(to, count));
+      EXPECT_EQ(at, executor.position());
+      EXPECT_EQ(executor.value(s.grad).has_value(), to >= count);
+    }
+  }
+  EXPECT_EQ(*executor.value(s.loss)->scalar(s.b.graph.value(s.loss).name), whole->loss);
+  EXPECT_EQ(*executor.value(s.grad)->values(s.b.graph.value(s.grad).name), *whole->gradients.values("w"));
+  EXPECT_EQ(executor.value(s.b.graph.node(s.b.graph.order[0]).outputs[0]).error().code, "value-not-live") << "freed after its last use";
+}
 
 TEST(Executor, LossAndGradientAgreeWithAFormulaAndFiniteDifferences) {
   Softmax s;
