@@ -41,6 +41,7 @@ SettingsBar::SettingsBar(Workspace& workspace, const Actions& actions, QWidget* 
   row->addWidget(compile);
   row->addWidget(buttonOf(actions.verify, this));
   row->addWidget(buttonOf(actions.run, this));
+  row->addWidget(debug_ = buttonOf(actions.debug, this));
   row->addWidget(buttonOf(actions.stop, this));
   row->addStretch(1);
   verdict_->setAccessibleName(QStringLiteral("Verdict"));
@@ -99,6 +100,7 @@ void SettingsBar::resizeEvent(QResizeEvent* event) {
   QFrame::resizeEvent(event);
   // The verdict needs room more than what is seldom changed, and stands behind the button, too.
   for (const char* name : {"dtype", "batch"}) boxOf(name)->parentWidget()->setVisible(width() > kNarrow);
+  debug_->setVisible(width() > kNarrow);  // it is in the menu, too
 }
 
 bool SettingsBar::eventFilter(QObject* watched, QEvent* event) {
