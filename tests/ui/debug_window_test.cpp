@@ -96,7 +96,7 @@ TEST_F(DebugWindowTest, ABreakpointBesideANodeStopsTheRanksThere) {
   ASSERT_EQ(debug().state(), DebugSession::State::kStopped);
   EXPECT_TRUE(all<DebugBar>().front()->isVisible());
   EXPECT_FALSE(all<DebugPanel>().front()->visibleRegion().isEmpty());
-  EXPECT_FALSE(all<ValuesPanel>().front()->visibleRegion().isEmpty());
+  EXPECT_FALSE(table("Values of the node")->viewport()->visibleRegion().isEmpty());
   if (debug().stop()->node != node) {
     press("F5");
     ASSERT_TRUE(settled());
@@ -261,6 +261,10 @@ TEST_F(DebugWindowTest, NothingIsCutAt1280By800WhileDebugging) {
       EXPECT_GE(b->width(), b->fontMetrics().horizontalAdvance(b->text()) + 8) << b->text().toStdString();
     }
   EXPECT_GE(window->graphView().height(), 220);
+  // What has no room in a panel scrolls inside of it: no panel is larger than what holds it.
+  for (QWidget* panel : {static_cast<QWidget*>(all<ValuesPanel>().front()), static_cast<QWidget*>(all<DebugPanel>().front())})
+    EXPECT_LE(panel->minimumSizeHint().height(), panel->height()) << panel->objectName().toStdString();
+  EXPECT_LE(all<ValuesPanel>().front()->mapTo(window.get(), QPoint(0, 0)).y() + all<ValuesPanel>().front()->height(), window->graphView().mapTo(window.get(), QPoint(0, 0)).y() + window->graphView().height() + 60);
 }
 
 TEST_F(DebugWindowTest, ClosedWhileItRunsItLeavesNothingBehind) {

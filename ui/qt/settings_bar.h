@@ -35,6 +35,7 @@ class SettingsBar : public QFrame {
   QWidget* makeBox(const std::string& name);
   void refreshSettings();
   void refreshState();
+  void showDebug();
 
   Workspace& workspace_;
   int listener_ = 0;

@@ -8,6 +8,7 @@
 #include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
+#include <QScrollArea>
 #include <QSignalBlocker>
 #include <QTableWidget>
 #include <QTextBrowser>
@@ -25,7 +26,7 @@ namespace spscope::ui {
 namespace {
 
 enum Column { kName, kFigures, kColumns };
-constexpr int kMostRows = 7, kRowHeight = 22;
+constexpr int kMostRows = 7, kRowHeight = 22, kLeastPage = 170;
 
 QTextBrowser* browserOf(const QString& name, QWidget* parent) {
   auto* text = new QTextBrowser(parent);
@@ -100,14 +101,27 @@ ValuesPanel::ValuesPanel(Workspace& workspace, QWidget* parent)
   auto* page = new QHBoxLayout;
   page->setContentsMargins(8, 2, 0, 0);
   page->addWidget(text_);
+  text_->setMinimumHeight(kLeastPage);
+  // A low window scrolls: the picture and the figures stay as large as they must be.
+  auto* content = new QWidget;
+  auto* rows = new QVBoxLayout(content);
+  rows->setContentsMargins(0, 8, 0, 0);
+  rows->setSpacing(4);
+  rows->addLayout(name);
+  rows->addLayout(head);
+  rows->addWidget(values_);
+  rows->addWidget(close_);
+  rows->addLayout(page, 1);
+  auto* scroll = new QScrollArea(this);
+  scroll->setWidget(content);
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll->setFocusPolicy(Qt::NoFocus);
+  scroll->setAccessibleName(tr("Values"));
   auto* all = new QVBoxLayout(this);
-  all->setContentsMargins(0, 8, 0, 0);
-  all->setSpacing(4);
-  all->addLayout(name);
-  all->addLayout(head);
-  all->addWidget(values_);
-  all->addWidget(close_);
-  all->addLayout(page, 1);
+  all->setContentsMargins(0, 0, 0, 0);
+  all->addWidget(scroll);
   listener_ = workspace_.listen([this](Topic topic) {
     if (topic == Topic::kDebug || topic == Topic::kModel) fill();
   });
