@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ui/qt/panels/values_panel.h"
 
+#include <QAbstractTextDocumentLayout>
 #include <QCheckBox>
 #include <QComboBox>
 #include <QEvent>
@@ -26,7 +27,7 @@ namespace spscope::ui {
 namespace {
 
 enum Column { kName, kFigures, kColumns };
-constexpr int kMostRows = 7, kRowHeight = 22, kLeastPage = 170;
+constexpr int kMostRows = 7, kRowHeight = 22;
 
 QTextBrowser* browserOf(const QString& name, QWidget* parent) {
   auto* text = new QTextBrowser(parent);
@@ -101,8 +102,9 @@ ValuesPanel::ValuesPanel(Workspace& workspace, QWidget* parent)
   auto* page = new QHBoxLayout;
   page->setContentsMargins(8, 2, 0, 0);
   page->addWidget(text_);
-  text_->setMinimumHeight(kLeastPage);
-  // A low window scrolls: the picture and the figures stay as large as they must be.
+  // All of the panel scrolls in a low window, not a page inside of it.
+  text_->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  connect(text_->document()->documentLayout(), &QAbstractTextDocumentLayout::documentSizeChanged, this, [this](const QSizeF& size) { text_->setMinimumHeight(static_cast<int>(size.height()) + 8); });
   auto* content = new QWidget;
   auto* rows = new QVBoxLayout(content);
   rows->setContentsMargins(0, 8, 0, 0);
