@@ -8,6 +8,7 @@
 #include <QPushButton>
 
 #include "core/base/strings.h"
+#include "ui/model/debug/debug_session.h"
 #include "ui/model/settings_model.h"
 #include "ui/model/stage_strip.h"
 #include "ui/qt/action_button.h"
@@ -41,6 +42,7 @@ SettingsBar::SettingsBar(Workspace& workspace, const Actions& actions, QWidget* 
   row->addWidget(compile);
   row->addWidget(buttonOf(actions.verify, this));
   row->addWidget(buttonOf(actions.run, this));
+  row->addWidget(debug_ = buttonOf(actions.debug, this));
   row->addWidget(buttonOf(actions.stop, this));
   row->addStretch(1);
   verdict_->setAccessibleName(QStringLiteral("Verdict"));
@@ -58,6 +60,7 @@ SettingsBar::SettingsBar(Workspace& workspace, const Actions& actions, QWidget* 
       case Topic::kCompiled:
       case Topic::kVerified:
       case Topic::kRun: refreshState(); break;
+      case Topic::kDebug: showDebug(); break;
       default: break;
     }
   });
@@ -99,7 +102,11 @@ void SettingsBar::resizeEvent(QResizeEvent* event) {
   QFrame::resizeEvent(event);
   // The verdict needs room more than what is seldom changed, and stands behind the button, too.
   for (const char* name : {"dtype", "batch"}) boxOf(name)->parentWidget()->setVisible(width() > kNarrow);
+  showDebug();
 }
+
+/// Where there is room: it is in the menu, too. While something is debugged it is in the row below.
+void SettingsBar::showDebug() { debug_->setVisible(width() > kNarrow && !workspace_.debug().on()); }
 
 bool SettingsBar::eventFilter(QObject* watched, QEvent* event) {
   if (watched == verdict_ && event->type() == QEvent::Resize) verdict_->setText(verdict_->fontMetrics().elidedText(verdict_text_, Qt::ElideRight, verdict_->width()));

@@ -17,7 +17,7 @@ namespace spscope::ui {
 class SettingsBar : public QFrame {
  public:
   struct Actions {
-    QAction *open, *more, *compile, *verify, *run, *stop, *search;
+    QAction *open, *more, *compile, *verify, *run, *debug, *stop, *search;
   };
   SettingsBar(Workspace& workspace, const Actions& actions, QWidget* parent = nullptr);
   ~SettingsBar() override;
@@ -35,11 +35,12 @@ class SettingsBar : public QFrame {
   QWidget* makeBox(const std::string& name);
   void refreshSettings();
   void refreshState();
+  void showDebug();
 
   Workspace& workspace_;
   int listener_ = 0;
   std::vector<SettingBox*> boxes_;
-  QPushButton* more_ = nullptr;
+  QPushButton *more_ = nullptr, *debug_ = nullptr;
   QString more_tip_;
   QLabel *file_, *verdict_;
   QString verdict_text_;

@@ -133,7 +133,7 @@ void MainWindow::makeMenus() {
     view->addAction(toggle);
     addAction(toggle);
   }
-  settings_ = new SettingsBar(workspace(), {actions_["open"], actions_["settings"], actions_["compile"], actions_["verify"], actions_["run"], actions_["stop"], actions_["search"]});
+  settings_ = new SettingsBar(workspace(), {actions_["open"], actions_["settings"], actions_["compile"], actions_["verify"], actions_["run"], actions_["debug"], actions_["stop"], actions_["search"]});
   strip_ = new StageStripView(workspace());
   column->addWidget(menu);
   column->addWidget(settings_);

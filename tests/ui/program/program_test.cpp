@@ -68,6 +68,16 @@ TEST(GuiProgram, GV_08_AScriptNeedsNoDisplay) {
   EXPECT_GT(std::filesystem::file_size(gui.folder() + "/graph.svg"), 1000u);
 }
 
+TEST(GuiProgram, AScriptDebugs) {
+  const Gui gui;
+  Process p(SPSCOPE_GUI, gui.scripted("open \"" + kModel + "\"\ndebug\nbreak collective\ncontinue\npanel console\npanel values\nwhere\nwrong\n"), bare({{"HOME", gui.home()}}));
+  EXPECT_EQ(p.wait(), 0) << p.text();
+  EXPECT_TRUE(gui.drawn());
+  Process failed(SPSCOPE_GUI, gui.scripted("open \"" + kModel + "\"\ndebug\nprint %nothing\n"), bare({{"HOME", gui.home()}}));
+  EXPECT_EQ(failed.wait(), 1);
+  EXPECT_NE(failed.text().find("line 3: print %nothing"), std::string::npos) << failed.text();
+}
+
 TEST(GuiProgram, AScriptThatFailsSaysInWhichLine) {
   const Gui gui;
   Process p(SPSCOPE_GUI, gui.scripted("open \"" + kModel + "\"\n\nexpand nowhere\n"), bare({{"HOME", gui.home()}}));

@@ -7,6 +7,7 @@
 #include "tests/support/workspace_fixture.h"
 #include "ui/model/debug/line_history.h"
 #include "ui/model/debug/look_page.h"
+#include "ui/model/inspector.h"
 #include "ui/model/session_file.h"
 
 namespace spscope::ui {
@@ -90,6 +91,22 @@ TEST_F(DebugSessionTest, ANewProgramEndsIt) {
   EXPECT_EQ(debug.ranks(), 4);
 }
 
+TEST_F(DebugSessionTest, AStartCanBeStopped) {
+  ASSERT_NO_FATAL_FAILURE(compileModel());
+  debug.start();
+  EXPECT_EQ(debug.state(), DebugSession::State::kStarting);
+  debug.send("step");  // waits for it
+  workspace.stop(DebugSession::kLane);
+  EXPECT_EQ(debug.state(), DebugSession::State::kOff) << "at once: nothing waits for what is under way";
+  EXPECT_TRUE(debug.console().back().failed);
+  ASSERT_TRUE(settled());
+  EXPECT_FALSE(debug.on());
+  debug.start();
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(debug.state(), DebugSession::State::kStopped);
+  EXPECT_EQ(debug.stop()->made, 0) << "the command went with the start that was stopped";
+}
+
 TEST_F(DebugSessionTest, ARefusedStartIsTold) {
   ASSERT_NO_FATAL_FAILURE(openModel());
   ASSERT_TRUE(workspace.set("inputs", "/nonexistent.safetensors"));
@@ -108,7 +125,7 @@ TEST_F(DebugSessionTest, PauseStopsTheRanksBetweenTwoNodes) {
   startDebugger();
   // There and back as often as it takes: it is paused somewhere in it.
   ASSERT_TRUE(debug.addBreakpoint("any do log").has_value());
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < 100; ++i) {
     debug.send("continue");
     debug.pause();
     ASSERT_TRUE(settled());
@@ -124,6 +141,38 @@ TEST_F(DebugSessionTest, PauseStopsTheRanksBetweenTwoNodes) {
   EXPECT_EQ(debug.stop()->made, made + 1) << "it goes on from there";
   say("continue");
   EXPECT_EQ(debug.stop()->reason, dbg::StopReason::kEnd);
+}
+
+TEST_F(DebugSessionTest, ABreakpointSetOnTheWayStopsThemStill) {
+  startDebugger();
+  const std::string last = program().node(program().order.back()).name;  // they come to it later
+  bool stopped = false;
+  for (int i = 0; i < 20 && !stopped; ++i) {
+    say("restart");
+    debug.send("continue");
+    ASSERT_TRUE(debug.addBreakpoint("%" + last));
+    ASSERT_TRUE(settled());
+    ASSERT_FALSE(debug.lastError());
+    // On a busy machine they may have been through before it was set: then once more.
+    stopped = debug.stop()->reason == dbg::StopReason::kBreakpoint;
+    EXPECT_EQ(debug.stop()->reason, stopped ? dbg::StopReason::kBreakpoint : dbg::StopReason::kEnd);
+    EXPECT_TRUE(!stopped || debug.stop()->node == last);
+    debug.removeBreakpoint(0);
+  }
+  EXPECT_TRUE(stopped);
+}
+
+TEST_F(DebugSessionTest, ASearchForTheFirstWrongNodeCanBeStopped) {
+  startDebugger();
+  debug.send("wrong");
+  debug.pause();
+  ASSERT_TRUE(settled());
+  if (debug.lastError()) {
+    EXPECT_EQ(debug.lastError()->code, "cancelled");
+  }
+  say("wrong");
+  ASSERT_TRUE(debug.wrong());
+  EXPECT_FALSE(debug.wrong()->first) << "and begun again";
 }
 
 TEST_F(DebugSessionTest, BreakpointsAreTheModelsAndGoWithTheDebugger) {
@@ -206,7 +255,7 @@ TEST_F(DebugSessionTest, ValuesOfTheSelectedNodeAreReadPutTogetherAndCompared) {
   ASSERT_GE(look()->chosen, 0);
   ASSERT_TRUE(look()->values[static_cast<std::size_t>(look()->chosen)].look) << look()->absent;
   ASSERT_TRUE(look()->comparison) << look()->not_compared;
-  if (look()->comparison->alone.empty()) EXPECT_TRUE(look()->comparison->within);
+  EXPECT_TRUE(!look()->comparison->alone.empty() || look()->comparison->within);
   ASSERT_TRUE(look()->heat);
   EXPECT_FALSE(look()->why.empty());
   EXPECT_FALSE(whyPage(*look()).sections[0].rows.empty());
@@ -247,6 +296,26 @@ TEST_F(DebugSessionTest, ValuesOfTheSelectedNodeAreReadPutTogetherAndCompared) {
   EXPECT_EQ(look()->absent, "");
   ASSERT_NE(valuePage(*look()).find("On each rank"), nullptr);
   EXPECT_EQ(debug.stop()->made, made) << "the ranks have not moved";
+}
+
+TEST_F(DebugSessionTest, ASourceLineOfTheInspectorTakesABreakpoint) {
+  ASSERT_NO_FATAL_FAILURE(compileModel("llama_gqa_pos"));
+  Inspector inspector(workspace);
+  selectNode(find([](const ir::Node& n) { return n.location && !n.location->source.empty(); }));
+  const std::string line = workspace.graph()->node(workspace.selection().node).location->source;
+  const auto row = [&] {
+    for (const InspectorRow& r : inspector.page().find("Source")->rows)
+      if (r.label == "breakpoint") return r;
+    return InspectorRow{};
+  };
+  EXPECT_TRUE(row().link());
+  inspector.follow(row());
+  ASSERT_EQ(debug.breakpoints().all().size(), 1u);
+  EXPECT_EQ(debug.breakpoints().all()[0].text, "source " + line);
+  EXPECT_NE(row().text.find("remove"), std::string::npos) << "the page says that it is there";
+  EXPECT_EQ(debug.marks(workspace.graph()).at(workspace.selection().node).dot, NodeMark::Dot::kOn);
+  inspector.follow(row());
+  EXPECT_TRUE(debug.breakpoints().all().empty());
 }
 
 TEST_F(DebugSessionTest, TheFirstWrongNodeIsSelected) {

@@ -117,6 +117,67 @@ TEST_F(WindowModels, AScriptDoesWhatTheWindowDoes) {
   EXPECT_EQ(view.calls, (std::vector<std::string>{"search op:all_to_all", "size 1280x800", "light", "close"}));
 }
 
+TEST_F(WindowModels, AScriptDebugs) {
+  auto failed = script("step\n");
+  ASSERT_TRUE(failed);
+  EXPECT_NE(failed->message.find("no model is open"), std::string::npos) << failed->message;
+  failed = script("open \"" + kModel + "\"\nstep\n");
+  ASSERT_TRUE(failed);
+  EXPECT_NE(failed->message.find("nothing is debugged"), std::string::npos) << failed->message;
+  const std::string begin = "set dtype float64\ndebug\n";
+  failed = script(begin + "break collective all_to_all if hit 2\ncontinue\nprint %nothing\n");
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->code, "value-unknown");
+  EXPECT_EQ(failed->notes[0], "line 5: print %nothing");
+  DebugSession& debug = workspace.debug();
+  ASSERT_TRUE(debug.stop());
+  EXPECT_EQ(debug.stop()->reason, session::debug::StopReason::kBreakpoint);
+  EXPECT_EQ(debug.breakpoints().all()[0].hits, 2);
+  const std::string there = debug.stop()->node;
+  // What the window has an action of that name for is the debugger's where its words say so, or the word debug does.
+  failed = script("step 3\nback 2\ndebug back\nback\nforward\ndebug where\n");
+  ASSERT_FALSE(failed) << failed->format() << failed->notes[0];
+  EXPECT_EQ(debug.stop()->node, there);
+  failed = script("until phase backward\ndiff %" + workspace.graph()->node(workspace.graph()->order.front()).name + "\nwrong\npause\nstop debug\nend-debug\n");
+  ASSERT_FALSE(failed) << failed->format() << failed->notes[0];
+  EXPECT_EQ(debug.state(), DebugSession::State::kOff);
+  EXPECT_EQ(debug.breakpoints().all().size(), 1u) << "they stay";
+}
+
+TEST_F(WindowModels, SettingsThatTheCommandsHaveAreSettingsOfTheWindow) {
+  ASSERT_FALSE(script("open \"" + kModel + "\"\nset dtype bfloat16\nset master-weights off\nset grad-dtype param\n"));
+  EXPECT_FALSE(workspace.settings().compile.master_weights);
+  EXPECT_FALSE(workspace.settings().compile.wide_gradients);
+  EXPECT_EQ(changedSettings(workspace.settings(), furtherSettings()), (std::vector<std::string>{"Precision bfloat16", "Float32 masters off", "Gradients param"}));
+  EXPECT_FALSE(workspace.set("master-weights", "perhaps"));
+  ASSERT_FALSE(script("compile\n"));
+  // Rules: a file of them, said with its place where it is wrong.
+  const std::string rules = SPSCOPE_SOURCE_DIR "/resources/rules/transformers.toml";
+  ASSERT_TRUE(workspace.set("rules", rules));
+  EXPECT_EQ(settingText(workspace.settings(), "rules"), rules);
+  const TempFolder folder;
+  const Status wrong = workspace.set("rules", folder.file("wrong.toml", "[[op]]\nname = 3\n"));
+  ASSERT_FALSE(wrong);
+  EXPECT_TRUE(wrong.error().code.starts_with("rule-")) << wrong.error().format();
+  EXPECT_EQ(settingText(workspace.settings(), "rules"), rules) << "what was there stays";
+  ASSERT_TRUE(workspace.set("rules", ""));
+  EXPECT_EQ(workspace.settings().compile.rules, nullptr);
+  ASSERT_TRUE(idle());
+}
+
+TEST_F(WindowModels, VerifyProvesAReducedTwin) {
+  ASSERT_FALSE(script("open \"" + kModel + "\"\nset dtype float64\nset shrink on\nverify\n"));
+  ASSERT_TRUE(workspace.verified());
+  EXPECT_TRUE(workspace.verified()->equal);
+  ASSERT_TRUE(workspace.shrunk());
+  EXPECT_NE(stateLineOf(workspace).text.find("reduced twin"), std::string::npos) << stateLineOf(workspace).text;
+  bool said = false;
+  for (const LogEntry& e : workspace.logEntries()) said = said || e.message.starts_with("not shown by it");
+  EXPECT_EQ(said, !workspace.shrunk()->not_kept.empty());
+  ASSERT_FALSE(script("set shrink off\nverify\n"));
+  EXPECT_FALSE(workspace.shrunk());
+}
+
 TEST_F(WindowModels, AScriptLaysOneTraceBelowAnother) {
   const std::string trace = SPSCOPE_SOURCE_DIR "/tests/data/traces/kineto_nccl.json";
   auto failed = script("beside " + trace + "\n");

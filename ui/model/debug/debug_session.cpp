@@ -2,6 +2,7 @@
 #include "ui/model/debug/debug_session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/strings.h"
 #include "ui/model/attempt.h"
@@ -12,7 +13,7 @@ namespace dbg = session::debug;
 
 namespace {
 
-constexpr std::size_t kConsoleKept = 1000;
+constexpr std::size_t kConsoleKept = 300;
 
 dbg::Answer executed(dbg::Debugger& debugger, const std::string& line) {
   try {
@@ -23,6 +24,13 @@ dbg::Answer executed(dbg::Debugger& debugger, const std::string& line) {
     out.error = makeError("internal", strf("exception: %s", e.what()), Outcome::kRunFailed);
     return out;
   }
+}
+
+/// A command that can be stopped anywhere and sent again, without a difference.
+bool goesOn(const std::string& line) {
+  for (const char* word : {"continue", "c", "until", "u", "collective"})
+    if (line == word || line.starts_with(std::string(word) + " ")) return true;
+  return false;
 }
 
 std::string plainText(const dbg::Answer& a) {
@@ -134,6 +142,7 @@ void DebugSession::drop(const std::string& why) {
   const bool lane = debugger_ != nullptr || (starts_ && !waits_for_program_);
   commands_.clear();
   running_.reset();
+  goes_on_ = false;
   for (ConsoleEntry& e : console_)
     if (!e.done) e.done = e.failed = true, e.text = "debugging has ended";
   starts_ = waits_for_program_ = looking_ = want_look_ = false;
@@ -155,12 +164,13 @@ void DebugSession::end() {
 
 void DebugSession::pause() {
   if (starts_) return end();
+  goes_on_ = false;
   if (running_ || looking_) pause_.cancel();
 }
 
 void DebugSession::send(const std::string& line) {
   console_.push_back({line, {}, false, false, ++last_number_});
-  if (console_.size() > kConsoleKept) console_.erase(console_.begin(), console_.begin() + 200);
+  if (console_.size() > kConsoleKept) console_.erase(console_.begin(), console_.begin() + 100);
   if (!on()) {
     console_.back().text = "Nothing is debugged: start it first (F5).";
     console_.back().failed = console_.back().done = true;
@@ -206,6 +216,10 @@ void DebugSession::take(const Command& command, Done done) {
   const dbg::Answer& a = done.answer;
   running_.reset();
   list_.adopt(done.given, done.now);
+  if (std::exchange(goes_on_, false) && a.stop && a.stop->reason == dbg::StopReason::kPaused) {
+    commands_.push_front(command);
+    return pump();
+  }
   last_error_ = a.error;
   for (ConsoleEntry& e : console_) {
     if (e.number != command.number) continue;
@@ -255,7 +269,12 @@ void DebugSession::showNode(const std::string& name) {
     }
 }
 
-const ir::Graph* DebugSession::program() const { return of_ ? of_->compiled.programs.front().get() : nullptr; }
+/// Rank 0's, which is the debugger's graph(0).
+const ir::Graph* DebugSession::program() const {
+  if (!of_) return nullptr;
+  const passes::Compiled& c = of_->compiled;
+  return c.programs[static_cast<std::size_t>(c.class_of_rank.front())].get();
+}
 
 DebugSession::State DebugSession::state() const {
   if (starts_) return State::kStarting;
@@ -306,6 +325,15 @@ std::vector<std::string> DebugSession::completions(const std::string& line) cons
   return dbg::completions(*debugger_->debugger, line);
 }
 
+/// Also for ranks that are on their way: they stop between two nodes, take it, and go on.
+void DebugSession::breakpointsChanged() {
+  if (running_ && goesOn(running_->line)) {
+    goes_on_ = true;
+    pause_.cancel();
+  }
+  changed();
+}
+
 // --- breakpoints --------------------------------------------------------------------------------------------------------
 
 void DebugSession::openFile() {
@@ -325,30 +353,30 @@ void DebugSession::openFile() {
 
 Status DebugSession::addBreakpoint(const std::string& what) {
   SP_TRY(list_.add(what));
-  changed();
+  breakpointsChanged();
   return {};
 }
 
 Status DebugSession::changeBreakpoint(std::size_t place, const std::string& what) {
   SP_TRY(list_.change(place, what));
-  changed();
+  breakpointsChanged();
   return {};
 }
 
 void DebugSession::enableBreakpoint(std::size_t place, bool on) {
   list_.enable(place, on);
-  changed();
+  breakpointsChanged();
 }
 
 void DebugSession::removeBreakpoint(std::size_t place) {
   list_.remove(place);
-  changed();
+  breakpointsChanged();
 }
 
 void DebugSession::toggleBreakpoint(const std::string& what) {
   if (const int there = list_.find(what); there >= 0) list_.remove(static_cast<std::size_t>(there));
   else if (const auto added = list_.add(what); !added) workspace_.log({Severity::kError, "debug", added.error().code, added.error().message, {}, {}, added.error().legal});
-  changed();
+  breakpointsChanged();
 }
 
 std::vector<DebugSession::Kept> DebugSession::keptBreakpoints() const {

@@ -114,6 +114,7 @@ class DebugSession {
   void drop(const std::string& why);
   void wantLook();
   void changed();
+  void breakpointsChanged();
   void openFile();
   const ir::Graph* program() const;
 
@@ -124,6 +125,7 @@ class DebugSession {
   CancelToken life_, pause_;
   std::deque<Command> commands_;
   std::optional<Command> running_;
+  bool goes_on_ = false;  ///< what runs was stopped only to take another breakpoint
   bool starts_ = false, waits_for_program_ = false, looking_ = false, want_look_ = false;
   std::shared_ptr<const session::CompileOutcome> of_;  ///< what is debugged
   std::optional<session::debug::Stop> stop_;

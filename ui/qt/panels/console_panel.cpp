@@ -12,6 +12,7 @@
 #include <QTextBrowser>
 #include <QToolButton>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "ui/qt/qt_theme.h"
 
@@ -69,8 +70,13 @@ ConsolePanel::ConsolePanel(Workspace& workspace, QWidget* parent)
 ConsolePanel::~ConsolePanel() { workspace_.unlisten(listener_); }
 
 void ConsolePanel::fill() {
-  QString html;
   const auto& entries = workspace_.debug().console();
+  // Told at every change of the debugger: only what is new here is laid out.
+  const auto waiting = std::count_if(entries.begin(), entries.end(), [](const ConsoleEntry& e) { return !e.done; });
+  const QString key = QStringLiteral("%1 %2 %3 %4").arg(entries.size()).arg(entries.empty() ? 0 : entries.back().number).arg(waiting).arg(tone(Tone::kText).name());
+  if (text_->property("shown").toString() == key) return;
+  text_->setProperty("shown", key);
+  QString html;
   const QString block = QStringLiteral("<pre style=\"font-family:'%1'; font-size:8.25pt; margin-top:0px; margin-bottom:%2px; color:%3\">%4</pre>");
   for (const ConsoleEntry& e : entries) {
     html += block.arg(codeFont(true).family()).arg(2).arg(tone(Tone::kAccent).name(), QStringLiteral("&gt; ") + toQt(e.line).toHtmlEscaped());
@@ -81,8 +87,6 @@ void ConsolePanel::fill() {
   }
   if (entries.empty())
     html = QStringLiteral("<p style='color:%1; margin:6px'>%2</p>").arg(tone(Tone::kSecondary).name(), tr("Every button of the debugger says here what it sent; what is typed here, spscope debug takes, too.").toHtmlEscaped());
-  if (text_->property("shown").toString() == html) return;
-  text_->setProperty("shown", html);
   text_->setHtml(html);
   text_->verticalScrollBar()->setValue(text_->verticalScrollBar()->maximum());
 }

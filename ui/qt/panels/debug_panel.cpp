@@ -62,8 +62,8 @@ QWidget* DebugPanel::makeRanks() {
   ranks_ = tableOf({tr("rank"), tr("next node"), tr("op"), tr("phase"), tr("waits for")}, tr("Where the ranks stand"), side);
   ranks_->setToolTip(tr("A click looks at that rank, and shows where it stands; another one looks at all"));
   ranks_->horizontalHeader()->setStretchLastSection(false);
-  ranks_->horizontalHeader()->setSectionResizeMode(kNode, QHeaderView::Stretch);
-  for (const auto& [column, width] : {std::pair{kRank, 44}, {kOp, 140}, {kPhase, 66}, {kWaits, 74}}) ranks_->setColumnWidth(column, width);
+  for (const auto column : {kNode, kOp}) ranks_->horizontalHeader()->setSectionResizeMode(column, QHeaderView::Stretch);
+  for (const auto& [column, width] : {std::pair{kRank, 44}, {kPhase, 66}, {kWaits, 74}}) ranks_->setColumnWidth(column, width);
   ranks_absent_ = noteIn(side);
   connect(ranks_, &QTableWidget::cellClicked, this, [this](int row, int) {
     DebugSession& debug = workspace_.debug();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ui/qt/panels/values_panel.h"
 
+#include <QAbstractTextDocumentLayout>
 #include <QCheckBox>
 #include <QComboBox>
 #include <QEvent>
@@ -8,6 +9,7 @@
 #include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
+#include <QScrollArea>
 #include <QSignalBlocker>
 #include <QTableWidget>
 #include <QTextBrowser>
@@ -100,14 +102,28 @@ ValuesPanel::ValuesPanel(Workspace& workspace, QWidget* parent)
   auto* page = new QHBoxLayout;
   page->setContentsMargins(8, 2, 0, 0);
   page->addWidget(text_);
+  // All of the panel scrolls in a low window, not a page inside of it.
+  text_->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  connect(text_->document()->documentLayout(), &QAbstractTextDocumentLayout::documentSizeChanged, this, [this](const QSizeF& size) { text_->setMinimumHeight(static_cast<int>(size.height()) + 8); });
+  auto* content = new QWidget;
+  auto* rows = new QVBoxLayout(content);
+  rows->setContentsMargins(0, 8, 0, 0);
+  rows->setSpacing(4);
+  rows->addLayout(name);
+  rows->addLayout(head);
+  rows->addWidget(values_);
+  rows->addWidget(close_);
+  rows->addLayout(page, 1);
+  auto* scroll = new QScrollArea(this);
+  scroll->setWidget(content);
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll->setFocusPolicy(Qt::NoFocus);
+  scroll->setAccessibleName(tr("Values"));
   auto* all = new QVBoxLayout(this);
-  all->setContentsMargins(0, 8, 0, 0);
-  all->setSpacing(4);
-  all->addLayout(name);
-  all->addLayout(head);
-  all->addWidget(values_);
-  all->addWidget(close_);
-  all->addLayout(page, 1);
+  all->setContentsMargins(0, 0, 0, 0);
+  all->addWidget(scroll);
   listener_ = workspace_.listen([this](Topic topic) {
     if (topic == Topic::kDebug || topic == Topic::kModel) fill();
   });
