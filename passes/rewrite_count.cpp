@@ -19,4 +19,6 @@ bool mayRewrite(const ir::Graph& graph, ir::NodeId node) {
   return std::ssize(t_count->nodes_) <= t_count->limit_;
 }
 
+bool someRewriteWasLeftOut() { return t_count != nullptr && std::ssize(t_count->nodes_) > t_count->limit_; }
+
 }  // namespace spscope::passes

@@ -24,6 +24,7 @@ class RewriteCount {
 
  private:
   friend bool mayRewrite(const ir::Graph& graph, ir::NodeId node);
+  friend bool someRewriteWasLeftOut();
   std::int64_t limit_;
   std::vector<std::string> nodes_;
   RewriteCount* outer_;
@@ -31,5 +32,7 @@ class RewriteCount {
 
 /// Asked by a pass before it rewrites at `node`.
 bool mayRewrite(const ir::Graph& graph, ir::NodeId node);
+/// Whether the answer was ever no.
+bool someRewriteWasLeftOut();
 
 }  // namespace spscope::passes

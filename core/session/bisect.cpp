@@ -36,6 +36,10 @@ Runnable runnable(const std::shared_ptr<const ir::Graph>& graph) {
     if (left_out) (moves && graph->value(ir::useArg(n, "self")).placement.isPartial() ? out.sums_left : out.others_left) = true;
     ir::forEachUse(n, [&](const ir::Use& use) { left_out = left_out || lacking[static_cast<std::size_t>(use.value)]; });
     if (!left_out) part->order.push_back(id);
+    else  // what it would read is looked at, so it must not die
+      ir::forEachUse(n, [&](const ir::Use& use) {
+        if (!lacking[static_cast<std::size_t>(use.value)] && graph->value(use.value).producer != ir::kNone) part->outputs.push_back({use.value, ir::OutputKind::kUser, ir::kNone});
+      });
     for (const ir::ValueId v : n.outputs)
       if (left_out && v != ir::kNone) lacking[static_cast<std::size_t>(v)] = true;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/verify.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/session/accumulated_proof.h"
@@ -91,7 +92,10 @@ Status locate(const Model& model, const VerifyRequest& what, const exec::TensorB
   if (!out.bisection->pass.empty()) {
     SP_ASSIGN(out.bisection->rewrite, bisectRewrites(what.settings, stages, out.bisection->pass, sides, request));
   }
-  if (out.first_difference && !out.bisection->pass.empty()) out.first_difference->pass = out.bisection->pass;
+  // The pass that made the node, where that is one of those that it may have been.
+  const auto& suspects = out.bisection->suspects;
+  if (out.first_difference && std::find(suspects.begin(), suspects.end(), out.first_difference->pass) == suspects.end() && !out.bisection->pass.empty())
+    out.first_difference->pass = out.bisection->pass;
   return {};
 }
 

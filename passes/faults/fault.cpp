@@ -32,7 +32,7 @@ const std::vector<FaultInfo>& faultKinds() {
       {FaultKind::kWrongOffset, "wrong-offset", "a slice does not start where the rank's block does", {"shard-sequence"}, false},
       {FaultKind::kWrongAxis, "wrong-axis", "a transpose is a reshape to the same shape", {"insert-all-to-all", "build-joint"}, false},
       {FaultKind::kIgnoreMask, "ignore-mask", "attention without its mask", {"lower-attention"}, false},
-      {FaultKind::kHeadOrder, "head-order", "heads of keys and values in reverse order", {"insert-all-to-all"}, false},
+      {FaultKind::kHeadOrder, "head-order", "heads of keys in reverse order", {"insert-all-to-all"}, false},
       {FaultKind::kTileHeads, "tile-heads", "repeated heads of keys and values are tiled: 0 1 0 1 instead of 0 0 1 1", {"insert-all-to-all"}, false},
       {FaultKind::kNan, "nan", "one element of one rank's value is NaN", {"schedule"}, true},
       {FaultKind::kBitFlip, "bit-flip", "one bit of one element of one rank's value is flipped", {"schedule"}, true},

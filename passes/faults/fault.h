@@ -18,7 +18,7 @@ enum class FaultKind : std::uint8_t {
   kWrongOffset,       ///< a slice that does not start where the rank's block does
   kWrongAxis,         ///< a transpose that is a reshape to the same shape
   kIgnoreMask,        ///< attention without its mask, or without its causal flag
-  kHeadOrder,         ///< heads of keys and values in reverse order
+  kHeadOrder,         ///< heads of keys in reverse order
   kTileHeads,         ///< repeated heads of keys and values: 0 1 0 1 instead of 0 0 1 1
   kNan,               ///< one element of a value of one rank is NaN
   kBitFlip,           ///< one bit of one element of a value of one rank is flipped

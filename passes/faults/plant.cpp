@@ -70,7 +70,9 @@ bool cutsLabels(const Graph& g, const Node& n) {
   // Of the label input itself the same cut must be possible.
   const ir::Value& whole = g.value(in->value);
   const auto dim = static_cast<std::size_t>(ir::intArg(n, "dim", 0));
-  return whole.shape == g.value(self(n)).shape && whole.factors == g.value(self(n)).factors && dim < whole.shape.size() && g.value(n.outputs[0]).local[dim] > 0;
+  const ir::Value& cut = g.value(self(n));
+  const bool one_row = cut.shape.size() == 1 && whole.shape == Dims{1, cut.shape[0]};
+  return (one_row || (whole.shape == cut.shape && whole.factors == cut.factors)) && dim < cut.shape.size() && g.value(n.outputs[0]).local[dim] > 0;
 }
 
 NodeId shiftLabels(GraphChange& change, NodeId site) {
@@ -81,7 +83,12 @@ NodeId shiftLabels(GraphChange& change, NodeId site) {
   ValueId own = cut;
   NodeId after = site;
   if (labels != self(n)) {
-    own = change.insert(after, ir::sp::kSlice, {{"self", Use{labels}}, {"dim", dim}, {"blocks", *ir::intListArg(n, "blocks")}}, cut, n.name + "_own");
+    ValueId whole = labels;
+    if (g.value(labels).shape != g.value(self(n)).shape) {  // one row, as a list
+      whole = change.insert(after, "aten.reshape.default", {{"self", Use{labels}}, {"shape", g.value(self(n)).shape}}, self(n), n.name + "_whole");
+      after = g.value(whole).producer;
+    }
+    own = change.insert(after, ir::sp::kSlice, {{"self", Use{whole}}, {"dim", dim}, {"blocks", *ir::intListArg(n, "blocks")}}, cut, n.name + "_own");
     after = g.value(own).producer;
   }
   const ir::Value like = g.value(cut);
@@ -102,6 +109,7 @@ NodeId shiftLabels(GraphChange& change, NodeId site) {
 /// The count of labels that a loss is divided by, taken where they are whole: its node, the comparison, the rank's own labels.
 struct Count {
   NodeId sum = ir::kNone, compare = ir::kNone, divide = ir::kNone;
+  NodeId all_reduce = ir::kNone;  ///< where each rank counts its own, and the counts are added up
   ValueId own = ir::kNone;
 };
 
@@ -112,9 +120,12 @@ Count countAt(const Graph& g, NodeId site) {
   out.sum = site;
   out.compare = g.value(self(n)).producer;
   if (out.compare == ir::kNone || ir::baseName(g.node(out.compare).op) != "ne") return {};
-  for (const NodeId id : g.order)
-    if (g.node(id).op == "aten.div.Tensor" && ir::useArg(g.node(id), "other") == n.outputs[0]) out.divide = id;
-  if (out.divide == ir::kNone || !g.value(n.outputs[0]).placement.isReplicated()) return {};
+  ValueId count = n.outputs[0];
+  for (const NodeId id : g.order) {
+    if (g.node(id).op == ir::sp::kAllReduce && self(g.node(id)) == count) out.all_reduce = id, count = g.node(id).outputs[0];
+    if (g.node(id).op == "aten.div.Tensor" && ir::useArg(g.node(id), "other") == count) out.divide = id;
+  }
+  if (out.divide == ir::kNone || !g.value(count).placement.isReplicated()) return {};
   const NodeId loss = g.value(self(g.node(out.divide))).producer;
   if (loss == ir::kNone) return {};
   out.own = ir::useArg(g.node(loss), "target");
@@ -125,6 +136,13 @@ Count countAt(const Graph& g, NodeId site) {
 NodeId meanOfMeans(GraphChange& change, NodeId site, int ranks) {
   Graph& g = change.graph();
   const Count c = countAt(g, site);
+  if (c.all_reduce != ir::kNone) {
+    std::erase(g.order, c.all_reduce);
+    const ValueId mine = g.node(c.sum).outputs[0];
+    const ValueId own_count = change.insert(c.sum, "aten.mul.Scalar", {{"self", Use{mine}}, {"other", std::int64_t{ranks}}}, mine, g.node(c.sum).name + "_scaled");
+    change.change(c.divide).set("other", Use{own_count});
+    return c.divide;
+  }
   // The rank's labels may be cut behind the count; it moves to where it is read.
   std::erase(g.order, c.compare);
   std::erase(g.order, c.sum);
@@ -147,42 +165,78 @@ bool isFusedAttention(const Graph& g, const Node& n) {
   return ir::isAttention(n.op) && n.phase == ir::Phase::kForward && ir::useArg(n, "key") != ir::kNone && g.value(ir::useArg(n, "key")).local.size() == 4;
 }
 
-/// How many heads of keys there were before each was repeated for several heads of queries; 0 where none is.
-std::int64_t headsBeforeRepeat(const Graph& g, ValueId key) {
-  for (int steps = 0; steps < 6; ++steps) {
-    const NodeId producer = g.value(key).producer;
-    if (producer == ir::kNone) return 0;
+/// Where each head of keys (or values) is repeated for several heads of queries: the value with all of them, and how many there were.
+struct Repeated {
+  ValueId heads = ir::kNone;
+  std::int64_t before = 0;
+};
+
+Repeated repeatedHeads(const Graph& g, ValueId v) {
+  ValueId merged = ir::kNone;
+  for (int steps = 0; steps < 8; ++steps) {
+    const NodeId producer = g.value(v).producer;
+    if (producer == ir::kNone) return {};
     const Node& n = g.node(producer);
     const auto base = ir::baseName(n.op);
     if (base == "expand") {
       const Dims& from = g.value(self(n)).local;
       const Dims& to = g.value(n.outputs[0]).local;
-      const bool repeats = to.size() == 5 && from.size() == 5 && from[2] == 1 && to[2] > 1 && to[1] > 1;
-      return repeats ? to[1] : 0;
+      const bool repeats = merged != ir::kNone && to.size() == 5 && from.size() == 5 && from[2] == 1 && to[2] > 1 && to[1] > 1 && g.value(merged).local[1] == to[1] * to[2];
+      const ir::Placement& placed = g.value(n.outputs[0]).placement;
+      return repeats && !(placed.isSharded() && placed.dim <= 2) ? Repeated{merged, to[1]} : Repeated{};
     }
-    if (base != "reshape" && base != "view" && base != "clone" && base != "contiguous" && base != "_unsafe_view") return 0;
-    key = self(n);
+    if (base == "reshape" || base == "view" || base == "_unsafe_view") merged = g.value(v).local.size() == 4 ? v : merged;
+    else if (base != "clone" && base != "contiguous" && n.op != ir::sp::kAllToAll) return {};
+    v = self(n);
   }
-  return 0;
+  return {};
 }
 
-NodeId reorderHeads(GraphChange& change, NodeId site, bool tile) {
+NodeId reverseHeads(GraphChange& change, NodeId site) {
+  Graph& g = change.graph();
+  const ValueId key = ir::useArg(g.node(site), "key");
+  const ValueId out = change.insertAt(change.before(site), site, "aten.flip.default", {{"self", Use{key}}, {"dims", Dims{1}}}, key, g.node(site).name + "_key_reversed");
+  g.node(site).set("key", Use{out});
+  return g.value(out).producer;
+}
+
+/// Behind `heads`: [B, before * n, ...] as [B, n * before, ...], the two exchanged.
+ValueId exchangedHeads(GraphChange& change, const Repeated& r, const std::string& name) {
+  Graph& g = change.graph();
+  const ir::Value heads = g.value(r.heads);
+  const NodeId origin = heads.producer;
+  const auto insert = [&](NodeId after, Symbol op, ValueId self, std::vector<ir::Argument> args, const Dims& split) {
+    args.insert(args.begin(), {"self", Use{self}});
+    const ValueId out = change.insertAt(after, origin, op, std::move(args), r.heads, split.empty() ? name : name + "_apart");
+    if (split.empty()) return out;
+    ir::Value& v = g.value(out);
+    for (Dims* dims : {&v.shape, &v.local}) {
+      dims->erase(dims->begin() + 1);
+      dims->insert(dims->begin() + 1, split.begin(), split.end());
+    }
+    ir::Factors factors(heads.factors.begin(), heads.factors.begin() + 1);
+    for (const std::int64_t size : split) factors.push_back(size == 1 ? ir::FactorList{} : ir::FactorList{{size, ir::Tag::kNone}});
+    factors.insert(factors.end(), heads.factors.begin() + 2, heads.factors.end());
+    v.factors = std::move(factors);
+    if (v.placement.isSharded() && v.placement.dim > 1) ++v.placement.dim;
+    return out;
+  };
+  const std::int64_t times = heads.local[1] / r.before;
+  Dims apart = heads.local;
+  apart[1] = times;
+  apart.insert(apart.begin() + 1, r.before);
+  const ValueId split = insert(origin, "aten.reshape.default", r.heads, {{"shape", apart}}, {r.before, times});
+  const ValueId turned = insert(g.value(split).producer, "aten.transpose.int", split, {{"dim0", std::int64_t{1}}, {"dim1", std::int64_t{2}}}, {times, r.before});
+  const ValueId tiled = insert(g.value(turned).producer, "aten.reshape.default", turned, {{"shape", heads.local}}, {});
+  change.readersOf(r.heads, tiled, {g.value(split).producer});
+  return tiled;
+}
+
+NodeId tileHeads(GraphChange& change, NodeId site) {
   Graph& g = change.graph();
   NodeId first = ir::kNone;
-  // The one whose heads are made first is where it begins to be wrong.
-  const auto place = [&](const char* which) {
-    const NodeId producer = g.value(ir::useArg(g.node(site), which)).producer;
-    return producer == ir::kNone ? g.order.begin() : std::find(g.order.begin(), g.order.end(), producer);
-  };
-  std::vector<const char*> operands{"key", "value"};
-  if (place("value") < place("key")) std::swap(operands[0], operands[1]);
-  for (const char* which : operands) {
-    const ValueId v = ir::useArg(g.node(site), which);
-    const NodeId before = change.before(site);
-    const std::string name = g.node(site).name + "_" + which + (tile ? "_tiled" : "_reversed");
-    const ValueId out = tile ? change.insertAt(before, site, "aten.channel_shuffle.default", {{"self", Use{v}}, {"groups", headsBeforeRepeat(g, v)}}, v, name)
-                             : change.insertAt(before, site, "aten.flip.default", {{"self", Use{v}}, {"dims", Dims{1}}}, v, name);
-    g.node(site).set(which, Use{out});
+  for (const char* which : {"key", "value"}) {
+    const ValueId out = exchangedHeads(change, repeatedHeads(g, ir::useArg(g.node(site), which)), g.node(site).name + "_" + which + "_tiled");
     if (first == ir::kNone) first = g.value(out).producer;
   }
   return first;
@@ -236,7 +290,7 @@ bool isSite(const Graph& g, NodeId id, FaultKind kind, int ranks) {
     }
     case FaultKind::kHeadOrder: return isFusedAttention(g, n) && g.value(ir::useArg(n, "key")).local[1] > 1;
     case FaultKind::kTileHeads:
-      return isFusedAttention(g, n) && headsBeforeRepeat(g, ir::useArg(n, "key")) > 1 && headsBeforeRepeat(g, ir::useArg(n, "value")) > 1;
+      return isFusedAttention(g, n) && repeatedHeads(g, ir::useArg(n, "key")).before > 1 && repeatedHeads(g, ir::useArg(n, "value")).before > 1;
     case FaultKind::kNan:
     case FaultKind::kBitFlip: return isOneFloat(g, n) && n.phase != ir::Phase::kRecompute && !ir::isStart(n.op);
     case FaultKind::kWrongDerivative: return n.phase == ir::Phase::kBackward && hasWrongFormula(g, n);
@@ -278,12 +332,15 @@ Result<NodeId> plantFault(Graph& graph, const Fault& fault, NodeId site, int ran
       return graph.value(rolled).producer;
     }
     case FaultKind::kWrongAxis: {
+      // In a forward a copy and a view: a reshape would be captured as other nodes.
+      const bool forward = graph.form == ir::Form::kLocal;
+      ValueId in = self(n);
+      if (forward) in = change.insertAt(change.before(site), site, "aten.clone.default", {{"self", Use{in}}, {"memory_format", ir::MemoryFormat::kContiguous}}, in, n.name + "_copied");
       Node& node = change.change(site);
-      const Use in{self(n)};
-      node.op = "aten.reshape.default";
+      node.op = forward ? "aten.view.default" : "aten.reshape.default";
       node.args.clear();
-      node.args.push_back({"self", in});
-      node.args.push_back({"shape", graph.value(out).local});
+      node.args.push_back({"self", Use{in}});
+      node.args.push_back({forward ? "size" : "shape", graph.value(out).local});
       return site;
     }
     case FaultKind::kIgnoreMask: {
@@ -293,8 +350,8 @@ Result<NodeId> plantFault(Graph& graph, const Fault& fault, NodeId site, int ran
       node.erase("attn_mask");
       return site;
     }
-    case FaultKind::kHeadOrder: return reorderHeads(change, site, false);
-    case FaultKind::kTileHeads: return reorderHeads(change, site, true);
+    case FaultKind::kHeadOrder: return reverseHeads(change, site);
+    case FaultKind::kTileHeads: return tileHeads(change, site);
     case FaultKind::kNan:
     case FaultKind::kBitFlip: {
       const auto element = static_cast<std::int64_t>(fault.seed >> 8 & 0x7fffffff);
@@ -320,6 +377,7 @@ Result<bool> plantFaults(Graph& graph, const std::string& pass, const PassContex
     // A wrong rule is wrong everywhere, unless one node is named.
     if (!fault.node.empty()) std::erase_if(sites, [&](NodeId id) { return graph.node(id).name != fault.node; });
     else if (fault.kind != FaultKind::kLocalAttention && sites.size() > 1) sites.resize(1);
+    if (sites.empty() && someRewriteWasLeftOut()) continue;  // what would have made the site
     if (sites.empty())
       return makeError("fault-no-site", strf("after %s there is no node %%%s at which the fault %s could be made", pass.c_str(), fault.node.c_str(), std::string(infoOf(fault.kind).name).c_str()));
     for (const NodeId site : sites) {

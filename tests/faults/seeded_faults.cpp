@@ -23,9 +23,13 @@ bool bitEqual(exec::TensorBag a, exec::TensorBag b) {
   return x && y && x->size() == y->size() && std::memcmp(x->data(), y->data(), x->size()) == 0;
 }
 
+/// The node of that name; or the one that makes the value of that name, where capturing made another node of it.
 const ir::Node* nodeNamed(const Graph& g, const std::string& name) {
   for (const ir::NodeId id : g.order)
     if (g.node(id).name == name) return &g.node(id);
+  for (const ir::NodeId id : g.order)
+    for (const ir::ValueId v : g.node(id).outputs)
+      if (v != ir::kNone && g.value(v).name == name) return &g.node(id);
   return nullptr;
 }
 
@@ -77,6 +81,8 @@ Result<std::unique_ptr<FaultBench>> FaultBench::open(const std::string& name, in
   out->sides_.tolerance = exec::Tolerance::of(out->model_->computing_dtype);
   out->sides_.programs = session::programsOf(out->right_.compiled);
   SP_ASSIGN(out->values_, out->valuesOf(out->sides_.programs));
+  for (const auto& [value, bag] : out->values_.front())
+    if (const auto norm = exec::normOfValue(bag); norm && ir::isFloating(bag.entry(0).dtype)) out->norm_ = std::max(out->norm_, *norm);
   return out;
 }
 
@@ -133,7 +139,8 @@ Result<Trial> FaultBench::run(const Fault& fault) {
 
   // What the answer must be.
   bool differs = false, seen = false;
-  double largest = 0.0;
+  std::string planted_name = out.fault.planted;
+  double largest = 0.0, absolute = 0.0;
   for (int r = 0; r < settings_.sp; ++r) {
     const auto& right = values_[static_cast<std::size_t>(r)];
     const auto& now = (*wrong)[static_cast<std::size_t>(r)];
@@ -143,6 +150,7 @@ Result<Trial> FaultBench::run(const Fault& fault) {
     const ir::Node* planted = nodeNamed(g, out.fault.planted);
     if (planted == nullptr) continue;  // of another rank
     seen = true;
+    planted_name = planted->name;
     const std::string name = standsFor(g, *sides_.programs[static_cast<std::size_t>(r)], out.fault, right);
     const auto it = right.find(name), got = now.find(g.value(planted->outputs[0]).name);
     if (it == right.end() || got == now.end()) {
@@ -157,6 +165,7 @@ Result<Trial> FaultBench::run(const Fault& fault) {
     const auto difference = exec::compareValue({got->second}, it->second, {ir::PlacementKind::kReplicated});
     if (!difference) return difference.error();
     const double rel = difference->error / std::max(difference->norm, 1e-300);
+    absolute = std::max(absolute, difference->error);
     if (difference->error > 0.0) largest = std::max(largest, rel);
     if (difference->error > 0.0 && !(rel <= sides.tolerance.gradient)) out.wanted_ranks.push_back(r);
   }
@@ -169,7 +178,8 @@ Result<Trial> FaultBench::run(const Fault& fault) {
     return out;
   }
   SP_ASSIGN(const session::ValueComparison c, session::compareValues(sides, request()));
-  if (!c.first && out.wanted_ranks.empty()) {
+  // Its own value is right to what the comparison allows, or so small that it counts for nothing, and so are loss and gradients.
+  if (c.equal && (out.wanted_ranks.empty() || (!c.first && absolute <= sides.tolerance.gradient * sides.tolerance.floor * norm_))) {
     out.ending = Ending::kTooSmall;
     return out;
   }
@@ -180,7 +190,9 @@ Result<Trial> FaultBench::run(const Fault& fault) {
   out.node = c.first->node;
   out.pass = c.first->pass;
   out.ranks = c.first->ranks;
-  if (out.node == out.fault.planted) {
+  // Tiled are keys and values: where the unsharded program makes the values first, theirs come first.
+  const bool twin = out.fault.kind == passes::FaultKind::kTileHeads && out.node == out.fault.node + "_value_tiled";
+  if (out.node == planted_name || twin) {
     const bool all = std::ssize(out.ranks) == settings_.sp && c.first->placement == "partial sum";  // its parts cannot be told apart
     if (out.pass != out.fault.pass) out.why = "another pass";
     else if (out.ranks != out.wanted_ranks && !all) out.why = "other ranks";
@@ -188,7 +200,7 @@ Result<Trial> FaultBench::run(const Fault& fault) {
     return out;
   }
   const auto& beside = c.first->not_compared;
-  if (std::find(beside.begin(), beside.end(), out.fault.planted) == beside.end()) {
+  if (std::find(beside.begin(), beside.end(), planted_name) == beside.end()) {
     out.why = "another node; beside it " + join(beside, " ");
     return out;
   }
