@@ -25,7 +25,7 @@ ROOMS = {
     "core/torch": (("core/base", "core/ir", "core/io", "core/dist"), ("torch",)),
     "core/gpu": (("core/base", "core/ir", "core/dist", "core/torch"), ("torch", "cuda", "nccl", "cupti", "nvtx")),
     "core/session": (
-        ("core/base", "core/ir", "core/io", "core/dist", "core/dist/c10d", "core/torch", "passes", "passes/memory",
+        ("core/base", "core/ir", "core/io", "core/hang", "core/dist", "core/dist/c10d", "core/torch", "passes", "passes/memory",
          "profiler", "profiler/record"),
         ("json", "toml"),
     ),

@@ -7,6 +7,7 @@
 
 #include "app/commands/bisect_report.h"
 #include "app/commands/debug_trouble.h"
+#include "app/commands/debug_whatif.h"
 #include "core/base/bars.h"
 #include "core/base/strings.h"
 #include "core/session/value_map.h"
@@ -267,6 +268,8 @@ Page debugPage(const Answer& a) {
   if (a.trouble) troublePage(page, *a.trouble);
   if (a.curve) curvePage(page, *a.curve);
   if (a.bisection) bisectPage(page, *a.bisection);
+  if (a.spikes) spikesPage(page, *a.spikes);
+  if (a.what_if) whatIfPage(page, *a.what_if);
   if (!a.why.empty()) {
     Rows rows{{a.about, "", "said by"}};
     for (const WhyRow& r : a.why) rows.push_back({r.question, r.answer, r.source});
@@ -299,6 +302,8 @@ Json debugJson(const Answer& a) {
   if (a.trouble) out["trouble"] = troubleJson(*a.trouble);
   if (a.curve) out["curve"] = curveJson(*a.curve);
   if (a.bisection) out["bisect"] = bisectJson(*a.bisection);
+  if (a.spikes) out["spikes"] = spikesJson(*a.spikes);
+  if (a.what_if) out["what_if"] = whatIfJson(*a.what_if);
   if (!a.about.empty()) out["about"] = a.about;
   if (!a.why.empty()) {
     out["why"] = Json::array();

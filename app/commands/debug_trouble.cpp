@@ -90,7 +90,7 @@ void curvePage(Page& page, const ErrorCurve& c) {
   page.line(strf("error against float64 of %zu values; one rounding of %s is %.3g", c.points.size(), std::string(ir::longName(c.working)).c_str(), c.roundoff));
   page.line("|" + sparkline(c) + "| from the beginning of the step to its end, by powers of ten");
   page.line(strf("largest: %.3g at %%%s; at the end %.3g", worst->error, worst->value.c_str(), c.points.back().error));
-  if (c.losers.empty()) page.line("no op loses digits: none is off by more than a few roundings of what it was given");
+  if (c.losers.empty()) page.line("no op loses digits: none is off by more than a few roundings and by twice as much as what it was given");
   else {
     Rows rows{{"loses digits", "op", "error of operands", "of the result", "times", "cancels to", "phase", "source"}};
     for (const std::size_t i : c.losers) {
@@ -132,6 +132,48 @@ Json curveJson(const ErrorCurve& c) {
   out["out_of_range"] = c.out_of_range;
   out["out_of_line"] = Json::array();
   for (const RankOutOfLine& r : c.out_of_line) out["out_of_line"].push_back({{"rank", r.rank}, {"node", r.node}, {"value", r.value}, {"error", number(r.error)}, {"others", number(r.others)}});
+  return out;
+}
+
+void spikesPage(Page& page, const SpikeReport& report) {
+  Rows rows{{"step", "loss", "gradient norm", "above usual: loss", "gradient", "batch"}};
+  for (std::size_t i = 0; i < report.steps.size(); ++i) {
+    const SpikeStep& s = report.steps[i];
+    rows.push_back({std::to_string(i), strf("%.6g", s.loss), strf("%.4g", s.gradient_norm), strf("%.1f", s.loss_score), strf("%.1f", s.norm_score), s.batch});
+  }
+  page.table(std::move(rows));
+  if (report.spikes.empty()) page.line(strf("no step stands out by more than %g usual deviations", kJump));
+  for (const Spike& s : report.spikes) {
+    const SpikeStep& step = report.steps[static_cast<std::size_t>(s.step)];
+    std::vector<std::string> what;
+    if (s.in_loss) what.push_back(strf("loss %.6g (usually %.6g)", step.loss, s.usual_loss));
+    if (s.in_gradient) what.push_back(strf("gradient norm %.4g (usually %.4g)", step.gradient_norm, s.usual_norm));
+    page.line(strf("step %lld: ", static_cast<long long>(s.step)) + join(what, ", ") + "; batch: " + step.batch);
+    if (!s.node) {
+      page.line("  no node has more than twice its usual magnitude there");
+      continue;
+    }
+    page.line(strf("  from %%%s (%s) on: %.4g at most, usually %.4g", s.node->name.c_str(), s.node->op.c_str(), s.largest, s.usual) + (placeText(*s.node).empty() ? "" : ", " + placeText(*s.node)));
+    if (!s.index.empty())
+      page.line("  its largest element is at " + dims(s.index) + (s.rank >= 0 ? strf(" of rank %d's part", s.rank) : "") +
+                (s.row >= 0 || s.position >= 0 ? ": " + join(std::vector<std::string>{s.row >= 0 ? strf("row %lld", static_cast<long long>(s.row)) : "some row",
+                                                                                     s.position >= 0 ? strf("position %lld of the sequence", static_cast<long long>(s.position)) : "no one position"}, ", ") : ""));
+  }
+}
+
+Json spikesJson(const SpikeReport& report) {
+  Json out = {{"steps", Json::array()}, {"spikes", Json::array()}};
+  for (std::size_t i = 0; i < report.steps.size(); ++i) {
+    const SpikeStep& s = report.steps[i];
+    out["steps"].push_back({{"step", i}, {"loss", number(s.loss)}, {"gradient_norm", number(s.gradient_norm)}, {"loss_score", number(s.loss_score)}, {"gradient_score", number(s.norm_score)}, {"batch", s.batch}});
+  }
+  for (const Spike& s : report.spikes) {
+    Json one = {{"step", s.step}, {"in_loss", s.in_loss}, {"in_gradient", s.in_gradient}, {"usual_loss", s.usual_loss}, {"usual_gradient_norm", s.usual_norm},
+                {"batch", report.steps[static_cast<std::size_t>(s.step)].batch}, {"at", s.node ? nodeJson(*s.node) : Json()}, {"value", s.value}, {"largest", number(s.largest)},
+                {"usual", number(s.usual)}, {"index", s.index}, {"rank", s.rank >= 0 ? Json(s.rank) : Json()}, {"row", s.row >= 0 ? Json(s.row) : Json()},
+                {"position", s.position >= 0 ? Json(s.position) : Json()}};
+    out["spikes"].push_back(std::move(one));
+  }
   return out;
 }
 

@@ -13,4 +13,7 @@ Json troubleJson(const session::debug::TroubleReport& report);
 void curvePage(Page& page, const session::debug::ErrorCurve& curve);
 Json curveJson(const session::debug::ErrorCurve& curve);
 
+void spikesPage(Page& page, const session::debug::SpikeReport& report);
+Json spikesJson(const session::debug::SpikeReport& report);
+
 }  // namespace spscope::app

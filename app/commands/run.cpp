@@ -191,7 +191,10 @@ class Run : public Command {
   static Result<int> failure(Report& report, const session::RankFailure& f) {
     report.say(f.error);
     report.json["failure"] = {{"rank", f.rank}, {"node", plainNode(f.node)}, {"code", f.error.code},
-                              {"message", f.error.message}, {"log", f.log}, {"notes", f.error.notes}};
+                              {"message", f.error.message}, {"log", f.log}, {"notes", f.error.notes}, {"hang", Json()}};
+    if (f.hang)
+      report.json["failure"]["hang"] = {{"code", f.hang->code}, {"culprits", f.hang->culprits}, {"certainty", f.hang->certainty}, {"why", f.hang->why}, {"group", f.hang->group},
+                                        {"op", f.hang->op}, {"seq", f.hang->sequence ? Json(*f.hang->sequence) : Json()}, {"waiting", f.hang->waiting}, {"missing", f.hang->missing}};
     return 4;
   }
 

@@ -490,6 +490,8 @@ const std::vector<CodeInfo>& allCodes() {
          "nothing says how the ranks' parts of %mul_3 go together"},
         {"debug-no-twin", "The unsharded program has no such value.", "Compare what it is computed from, or what is computed from it.",
          "the unsharded program has no value like %local_sum"},
+        {"whatif-no-node", "A mark stands on a node of the model, and none stands behind this one.", "Ask about what it was made from: see why.",
+         "no node of the model stands behind %bucket_0: there is nothing to keep or to make again"},
         {"rank-waits", "One rank alone cannot go on: its next node is a collective, which all ranks run together.",
          "Step the other ranks as far, or step all of them at once.",
          "a collective needs all ranks, and rank 1 has not come to it"},

@@ -130,13 +130,27 @@ std::string describeEnd(const RankRecord& r) {
   return r.done ? "done" : r.ended ? "stopped by the launcher" : "running";
 }
 
+namespace {
+
+/// "all_reduce #5 (inside for 1.2 s, 1000 float32)"
+std::string describeCollective(const RankRecord& r) {
+  const RankSnapshot& s = r.last;
+  if (s.collective.empty()) return "-";
+  std::string out = strf("%s #%lld", s.collective.c_str(), static_cast<long long>(s.sequence));
+  if (!s.inside_collective) return out;
+  if (r.calls.empty() || r.calls.back().end_ns > 0) return out + " (inside)";
+  const RecordedCall& call = r.calls.back();
+  out += strf(" (inside for %.1f s", static_cast<double>(r.calls_ns - call.begin_ns) / 1e9);
+  if (call.sent >= 0) out += strf(", %lld %s", static_cast<long long>(call.sent), std::string(ir::longName(call.dtype)).c_str());
+  return out + (call.group.empty() ? ")" : ", group " + call.group + ")");
+}
+
+}  // namespace
+
 std::string formatTable(std::span<const RankRecord> ranks) {
   std::string out = strf("%-5s %-12s %5s  %-28s %-26s %s\n", "rank", "phase", "step", "last node", "last collective", "end");
   for (const RankRecord& r : ranks) {
-    const std::string collective =
-        r.last.collective.empty() ? "-"
-                                  : strf("%s #%lld%s", r.last.collective.c_str(), static_cast<long long>(r.last.sequence),
-                                         r.last.inside_collective ? " (inside)" : "");
+    const std::string collective = describeCollective(r);
     const std::string step = r.last.step < 0 ? "-" : std::to_string(r.last.step);
     out += strf("%-5d %-12s %5s  %-28s %-26s %s\n", r.rank, r.last.phase.empty() ? "-" : r.last.phase.c_str(), step.c_str(),
                 r.last.node.empty() ? "-" : r.last.node.c_str(), collective.c_str(), describeEnd(r).c_str());

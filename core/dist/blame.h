@@ -32,6 +32,8 @@ struct RankRecord {
   std::int64_t stalled_ns = 0;
   std::string log;                 ///< path
   std::vector<std::string> last_lines;
+  std::int64_t calls_ns = 0;       ///< when `calls` was read, wall clock
+  std::vector<RecordedCall> calls; ///< its last collectives, as `last` read when the failure was noticed
 };
 
 /// Index of the rank at fault; -1 where none failed. In this order: the earliest rank that failed by itself (own error,

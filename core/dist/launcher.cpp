@@ -16,6 +16,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/strings.h"
+#include "core/dist/call_dump.h"
 #include "core/dist/environment.h"
 #include "core/dist/run_directory.h"
 #include "core/dist/spawn.h"
@@ -229,7 +230,11 @@ void Supervisor::reap(Rank& r) {
     // A rank that stops on request exits with 0, or says why it does not.
     r.record.asked_to_stop = told_ns_ != 0 && r.record.exit_code == 0;
   }
-  if (!r.record.asked_to_stop) r.record.last = r.state.snapshot();
+  if (!r.record.asked_to_stop) {
+    r.record.last = r.state.snapshot();
+    r.record.calls = r.state.calls();
+    r.record.calls_ns = wallNs();
+  }
   kill(-r.record.pid, SIGKILL);  // what it has started and left behind
 }
 
@@ -275,6 +280,8 @@ void Supervisor::noticeFailure() {
     for (Rank& other : ranks_)
       if (!other.record.ended) {
         other.record.last = other.state.snapshot();
+        other.record.calls = other.state.calls();
+        other.record.calls_ns = wallNs();
         if (other.record.last.heartbeat_ns != 0) other.record.silent_ns = failed_ns_ - other.record.last.heartbeat_ns;
       }
     return;
@@ -334,6 +341,9 @@ RunOutcome Supervisor::outcome(const std::string& directory) {
   if (failed_ns_ == 0) return out;
   const int index = std::max(0, firstAtFault(out.ranks));
   const RankRecord& r = out.ranks[static_cast<std::size_t>(index)];
+  if (r.ended && !r.asked_to_stop)  // it cannot move on any more: what the others came to later only says better where they waited for it
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      if (out.ranks[i].rank != r.rank) out.ranks[i].calls = ranks_[i].state.calls(), out.ranks[i].calls_ns = wallNs();
   RunFailure failure;
   failure.rank = r.rank;
   failure.exit_code = r.exit_code;
@@ -377,6 +387,7 @@ Result<RunOutcome> launch(const LaunchSpec& spec, const OnRankMessage& on_messag
   RunOutcome out = supervisor->outcome(directory.path());
   if (out.failure) {
     directory.keepLogs();
+    (void)writeCallDumps(directory.path(), out.ranks);
     (void)writeText(directory.path() + "/failure.log", out.failure->toError(out.ranks).format() + "\n");
   } else if (!spec.keep_directory) {
     directory.remove();

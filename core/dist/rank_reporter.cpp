@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <new>
 #include <system_error>
 
 #include "core/base/clock.h"
@@ -107,6 +108,16 @@ void RankReporter::collective(std::string_view op, std::int64_t sequence, bool i
   block.sequence.store(sequence, std::memory_order_relaxed);
   block.inside.store(inside, std::memory_order_relaxed);
   block.progress.fetch_add(1, std::memory_order_relaxed);
+}
+
+void RankReporter::call(const CallNotice& notice) noexcept {
+  RankBlock& block = state_.block();
+  if (!notice.inside) return block.calls.end(notice.group, notice.sequence);
+  try {
+    block.calls.begin(notice, block.node.get(), block.step.load(std::memory_order_relaxed));
+  } catch (const std::bad_alloc&) {  // of the node's name: what the call does is told without it
+    block.calls.begin(notice, {}, block.step.load(std::memory_order_relaxed));
+  }
 }
 
 void RankReporter::send(const Message& message) {

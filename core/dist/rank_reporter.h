@@ -52,6 +52,8 @@ class RankReporter {
   void note(std::string_view node) noexcept;
   /// Made to be Rendezvous::on_collective.
   void collective(std::string_view op, std::int64_t sequence, bool inside) noexcept;
+  /// Made to be Rendezvous::on_call.
+  void call(const CallNotice& notice) noexcept;
   RankSnapshot snapshot() const { return state_.snapshot(); }
 
   // --- messages; any thread; written before the call returns --------------------------------------------------------

@@ -10,8 +10,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/result.h"
+#include "core/dist/call_log.h"
 
 namespace spscope::dist {
 
@@ -44,6 +46,7 @@ class SharedText {
 struct RankBlock {
   SharedText phase, node, collective;
   std::atomic<std::int64_t> step{-1}, sequence{0}, inside{0}, progress{0}, patience{1}, heartbeat_ns{0};
+  CallLog calls;
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
@@ -58,6 +61,7 @@ class RankState {
 
   RankBlock& block() { return *block_; }
   RankSnapshot snapshot() const;
+  std::vector<RecordedCall> calls() const { return block_->calls.read(); }
 
  private:
   std::shared_ptr<RankBlock> block_;

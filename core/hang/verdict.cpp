@@ -283,6 +283,13 @@ class Analyser {
       v.where = w.group->calls.at(not_begun.front()).at(*w.seq).front();
       return true;
     }
+    // Some are through with it: those that are not stand still there, whatever else waits for them later.
+    if (w.waiting.size() < w.group->members.size() && w.group->members_known) {
+      v.culprits = w.waiting;
+      v.certainty = Certainty::kLikely;
+      v.why = strf("all came to %s with the same sizes and the others have finished it; %s %s not", w.what.c_str(), ranksText(w.waiting).c_str(), w.waiting.size() > 1 ? "have" : "has");
+      return true;
+    }
     v.why = strf("all came to %s with the same sizes and %s %s not finished: the network, a device, or the dump was taken in the middle of it", w.what.c_str(), ranksText(w.waiting).c_str(), w.waiting.size() > 1 ? "have" : "has");
     return true;
   }

@@ -82,6 +82,7 @@ Result<std::unique_ptr<dist::Collectives>> joinGroup(const RunRequest& what, Ran
   place.meet.on_collective = [reporter](std::string_view op, std::int64_t sequence, bool inside) {
     reporter->collective(op, sequence, inside);
   };
+  place.meet.on_call = [reporter](const dist::CallNotice& call) { reporter->call(call); };
   const ir::Mesh mesh{{{"dp", what.settings.dp}, {"sp", what.settings.sp}}};
   if (place.transport != "nccl") {
     SP_ASSIGN(auto groups, dist::connectMesh(place.meet, mesh));

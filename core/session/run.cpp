@@ -17,6 +17,7 @@
 #include "core/dist/nccl_loader.h"
 #include "core/ir/hash.h"
 #include "core/session/debug_rank.h"
+#include "core/session/hang_report.h"
 #include "core/session/link_rates.h"
 #include "core/session/meeting.h"
 #include "core/session/rank_loop.h"
@@ -114,7 +115,7 @@ Status runHere(const RunRequest& what, const Request& request, const OnStep& on_
   if (!run.failure) return {};
   // Before the first step a rank may have a reason to refuse (a batch of another shape): that is no failure of the run.
   if (out.steps.empty() && run.failure->error.outcome == Outcome::kRefused && run.failure->signal == 0) return run.failure->error;
-  out.failure = RankFailure{run.failure->rank, run.failure->node, run.failure->toError(run.ranks), run.failure->log};
+  out.failure = rankFailure(run);
   return {};
 }
 
@@ -170,7 +171,7 @@ Result<RunOutcome> runLaunched(RunRequest what, const Request& request, const On
     if (error.outcome != Outcome::kRunFailed && error.code != "cancelled") return error;
     out.cancelled = error.code == "cancelled";
     const std::string node = error.node.empty() ? reporter->snapshot().node : error.node;
-    if (!out.cancelled) out.failure = RankFailure{at.rank, node, error, ""};
+    if (!out.cancelled) out.failure = RankFailure{at.rank, node, error, "", {}};
     return out;
   }
   out.compiled = std::move(training->compiled);

@@ -56,12 +56,24 @@ struct StepLine {
   double gradient_norm = 0.0;      ///< before clipping; 0 when not clipping
 };
 
+/// What the ranks' last collectives say of a run that failed: hang::Verdict in plain data (docs/hangs.md).
+struct HangVerdict {
+  std::string code;               ///< "hang-absent-rank"
+  std::vector<int> culprits;      ///< empty: cannot be told
+  std::string certainty;          ///< "certain", "likely", "possible"
+  std::string why;
+  std::string group, op;
+  std::optional<std::int64_t> sequence;  ///< of the collective in its group
+  std::vector<int> waiting, missing;
+};
+
 /// Which rank failed first, and what is known of all.
 struct RankFailure {
   int rank = 0;
   std::string node;
   Error error;                      ///< its notes hold the end of the rank's output and the table of all ranks
   std::string log;                  ///< path of its output
+  std::optional<HangVerdict> hang;  ///< where ranks waited for each other, or did not do the same
 };
 
 struct RunOutcome {

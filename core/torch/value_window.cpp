@@ -71,6 +71,17 @@ Error noWindow(std::string message, const at::Tensor& whole) {
 
 }  // namespace
 
+Result<ir::Dims> largestAt(const TensorBag& value) {
+  SP_ASSIGN(const at::Tensor t, only(value));
+  double most = -1.0;
+  std::int64_t place = -1;
+  forElements(t, [&](std::int64_t i, double x) {
+    const double size = std::isfinite(x) ? std::abs(x) : std::numeric_limits<double>::infinity();
+    if (size > most) most = size, place = i;
+  });
+  return place < 0 ? ir::Dims() : indexOf(place, t.sizes());
+}
+
 Result<ValueWindow> windowOf(const TensorBag& value, const std::vector<Range>& ranges, std::int64_t limit) {
   SP_ASSIGN(at::Tensor t, only(value));
   const at::Tensor whole = t;

@@ -22,6 +22,10 @@ struct ValueScan {
 /// One pass. The bag holds one tensor. Errors: tensor-missing, tensor-dtype (complex).
 Result<ValueScan> scanValue(const TensorBag& value, std::size_t places = 8);
 
+/// Index of the element that is largest in magnitude, the first of several; one that is not finite before all. Empty where there are no
+/// elements. Errors: as above.
+Result<ir::Dims> largestAt(const TensorBag& value);
+
 /// Elements [begin, end) of one dimension; negative ones count from its end.
 struct Range {
   std::int64_t begin = 0;

@@ -37,7 +37,7 @@ Status checkLegal(const ir::Graph& graph, const PassContext& context) {
       e.legal = join(names, ", ");
       return e;
     }
-    if (dim < -rank || dim >= rank)
+    if (dim != kWholeMark && (dim < -rank || dim >= rank))
       return makeError("mark-dim", strf("--sequence %s:%d: the value has %d dims", name.c_str(), dim, rank), Outcome::kUsage);
   }
   if (context.settings.rules)

@@ -9,6 +9,7 @@
 #include "core/ir/rng_ops.h"
 #include "core/ir/sp_ops.h"
 #include "passes/sequence/rules.h"
+#include "passes/sequence/tag_inputs.h"
 
 namespace spscope::passes {
 
@@ -168,6 +169,9 @@ void Planner::planNode(NodeId id) {
   applyMarks(id);
   for (auto& [output, shard] : std::vector<std::pair<ValueId, Shard>>(after_))
     if (const ValueId moved = toShard(output, shard); moved != output) bound_[output] = moved;
+  for (const auto& [name, dim] : context_.settings.sequence_marks)
+    for (ValueId out : node(id).outputs)
+      if (out != kNone && dim == kWholeMark && (value(out).name == name || node(id).name == name)) bound_[out] = gather(out, "marked to be whole");
 }
 
 void Planner::fallback(NodeId id, const std::string& reason) {
@@ -207,7 +211,7 @@ void Planner::propagateGradients(NodeId id) {
 void Planner::applyMarks(NodeId id) {
   for (const auto& [name, dim] : context_.settings.sequence_marks)
     for (ValueId out : node(id).outputs) {
-      if (out == kNone || (value(out).name != name && node(id).name != name)) continue;
+      if (out == kNone || dim == kWholeMark || (value(out).name != name && node(id).name != name)) continue;
       const int d = normDim(dim, rankOf(out));
       if (d < 0 || d >= rankOf(out) || value(out).shape[static_cast<std::size_t>(d)] == 1) continue;
       if (!placement(out).isReplicated()) continue;

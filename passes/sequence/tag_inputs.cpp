@@ -33,22 +33,28 @@ void tag(ir::Value& v, int dim) {
 }  // namespace
 
 void tagInputs(ir::Graph& graph, const Settings& settings, DiagnosticSink& diagnostics) {
-  if (!settings.sequence_marks.empty()) {
+  std::set<std::string> whole;
+  bool marked = false;
+  for (const auto& [name, dim] : settings.sequence_marks) {
+    marked = marked || dim != kWholeMark;
+    if (dim == kWholeMark) whole.insert(name);
+  }
+  if (marked) {
     for (const auto& [name, dim] : settings.sequence_marks)
       for (const Input& input : graph.inputs)
-        if (input.name == name) tag(graph.value(input.value), normDim(dim, static_cast<int>(graph.value(input.value).shape.size())));
+        if (input.name == name && dim != kWholeMark) tag(graph.value(input.value), normDim(dim, static_cast<int>(graph.value(input.value).shape.size())));
     return;
   }
   ir::Dims shape;
   for (const Input& input : graph.inputs)
     if (input.kind == InputKind::kUser && defaultNames().count(input.name) && graph.value(input.value).shape.size() == 2) {
-      tag(graph.value(input.value), 1);
+      if (!whole.contains(input.name)) tag(graph.value(input.value), 1);
       if (shape.empty()) shape = graph.value(input.value).shape;
     }
   if (shape.empty()) return;
   for (const Input& input : graph.inputs) {
     ir::Value& v = graph.value(input.value);
-    if (input.kind != InputKind::kUser || defaultNames().count(input.name) || v.shape != shape || !isInteger(v.dtype)) continue;
+    if (input.kind != InputKind::kUser || defaultNames().count(input.name) || v.shape != shape || !isInteger(v.dtype) || whole.contains(input.name)) continue;
     tag(v, 1);
     diagnostics.warn("sequence-assumed",
                      "input " + input.name + " has the shape [batch, sequence] of the others and is cut like them",

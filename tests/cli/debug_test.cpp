@@ -77,6 +77,29 @@ TEST_F(DebugCommand, EachCommandIsAnObjectOfOneLine) {
   }
 }
 
+TEST_F(DebugCommand, QuestionsAboutTheWholeStepAreObjects) {
+  const Answer a = debug("trouble\ncurve\ntwin float64\nuntil phase backward\ndiff %input_ids\nwhatif save all\nwhatif %input_ids shard 5\nfind stage shard-sequence\n", "--sp 2 --dtype bfloat16 --json -");
+  ASSERT_EQ(a.code, 0) << a.out;
+  ASSERT_EQ(a.lines.size(), 9U) << a.out;
+  EXPECT_TRUE(a.lines[0]["trouble"]["first"].is_null()) << a.lines[0];
+  EXPECT_GT(a.lines[0]["trouble"]["values"], 100);
+  const Json& curve = a.lines[1]["curve"];
+  EXPECT_EQ(curve["dtype"], "bfloat16");
+  ASSERT_GT(curve["points"].size(), 50U);
+  EXPECT_EQ(curve["points"][0]["rank_error"].size(), 2U);
+  for (const char* field : {"node", "op", "value", "error", "error_before", "growth", "saturated", "flushed", "subnormal", "elements"}) EXPECT_TRUE(curve["points"][0].contains(field)) << field;
+  for (const Json& place : curve["losers"]) EXPECT_LT(place.get<std::size_t>(), curve["points"].size());
+  EXPECT_THAT(a.lines[2]["said"].get<std::string>(), HasSubstr("float64"));
+  EXPECT_THAT(a.lines[4]["difference"]["with"].get<std::string>(), HasSubstr("float64"));
+  const Json& what_if = a.lines[5]["what_if"];
+  EXPECT_TRUE(what_if["refused"].is_null());
+  EXPECT_GE(what_if["then"]["saved_bytes"], what_if["now"]["saved_bytes"]);
+  EXPECT_EQ(what_if["then"]["recompute_nodes"], 0);
+  EXPECT_TRUE(a.lines[6]["what_if"]["then"].is_null());
+  EXPECT_EQ(a.lines[6]["what_if"]["refused"]["code"], "mark-dim");
+  EXPECT_FALSE(a.lines[7]["nodes"].empty());
+}
+
 TEST_F(DebugCommand, AFolderOrNothingIsNoScript) {
   EXPECT_EQ(debug("", "--sp 2 --commands /tmp", true).code, 2);
   EXPECT_EQ(debug("", "--sp 2 --commands /no/such/script", true).code, 2);

@@ -7,9 +7,11 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <numeric>
 #include <thread>
@@ -334,6 +336,7 @@ class GlooCollectives final : public Collectives {
     ++sequence_;
     deadline_ = Clock::now() + at_.timeout;
     if (at_.on_collective) at_.on_collective(kOpNames[op], sequence_, true);
+    if (at_.on_call) tellCall(dtype, total, to, from, own);
     if (size() == 1) return {};
     // What this rank is about to do goes to every peer together with the data, not before it: no round trip more.
     const auto count = [&](std::span<const std::int64_t> counts, int peer) {
@@ -349,6 +352,17 @@ class GlooCollectives final : public Collectives {
       in.push_back({peer, &theirs_[i], sizeof(Header)});
     }
     return post(out, in, true, headers_);
+  }
+
+  void tellCall(ir::DType dtype, std::int64_t total, std::span<const std::int64_t> to, std::span<const std::int64_t> from, std::int64_t own) {
+    CallNotice call{.op = kOpNames[op_], .group = at_.group, .members = at_.known_as, .sequence = sequence_, .dtype = dtype};
+    const auto sum = [](std::span<const std::int64_t> counts) { return std::accumulate(counts.begin(), counts.end(), std::int64_t{0}); };
+    const auto even = [](std::span<const std::int64_t> counts) { return std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end(); };
+    if (op_ == kAllReduce) call.sent = call.received = total;
+    if (op_ == kAllToAll) call.sent = sum(to), call.received = sum(from);
+    if (op_ == kAllGather) call.sent = own, call.received = total, call.even = even(from);
+    if (op_ == kReduceScatter) call.sent = total, call.received = own, call.even = even(to);
+    at_.on_call(call);
   }
 
   Status compare(int place, const Header& mine, const Header& theirs) {
@@ -379,6 +393,7 @@ class GlooCollectives final : public Collectives {
   Status end() {
     if (scratch_.size() > kScratchToKeep) std::vector<std::byte>().swap(scratch_);
     if (at_.on_collective) at_.on_collective(kOpNames[op_], sequence_, false);
+    if (at_.on_call) at_.on_call({.op = kOpNames[op_], .group = at_.group, .members = {}, .sequence = sequence_, .inside = false});
     return {};
   }
 

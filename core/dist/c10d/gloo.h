@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/dist/call_log.h"
 #include "core/dist/collectives.h"
 
 namespace spscope::dist {
@@ -42,6 +43,8 @@ struct Rendezvous {
   /// Called when a collective begins (true) and ends well (false); must not throw. For the rank's state table. Meeting
   /// the other ranks counts as collective 0, "rendezvous".
   std::function<void(std::string_view op, std::int64_t sequence, bool inside)> on_collective;
+  std::string group;         ///< name, for on_call; empty: all ranks
+  std::function<void(const CallNotice&)> on_call;  ///< the same with sizes, by group; must not throw
 };
 
 /// Connects this rank; blocks until all ranks have come or connect_timeout is over.

@@ -22,6 +22,7 @@ Result<std::unique_ptr<Collectives>> connectMesh(const Rendezvous& at, const ir:
     const std::string name = ir::groupName(mesh, at.rank, axis);
     if (!part.file.empty()) part.file += "." + name;
     part.prefix += "/" + name;
+    part.group = name;
     part.store_exists = true;  // a served one is served by rank 0 of all
     return connectGloo(part);
   };

@@ -8,7 +8,9 @@
 
 #include "core/session/debug/debugger.h"
 #include "core/session/debug/error_curve.h"
+#include "core/session/debug/spikes.h"
 #include "core/session/debug/trouble.h"
+#include "core/session/debug/whatif.h"
 
 namespace spscope::session::debug {
 
@@ -33,6 +35,7 @@ struct Answer {
   };
   std::optional<Window> window, heat;
   std::optional<Comparison> comparison;
+  std::optional<WhatIf> what_if;
   std::vector<WhyRow> why;
   std::string about;           ///< what `why` and `nodes` are about
   std::vector<NodeName> nodes;
@@ -43,6 +46,7 @@ struct Answer {
   std::optional<TroubleReport> trouble;
   std::optional<ErrorCurve> curve;
   std::optional<Bisection> bisection;
+  std::optional<SpikeReport> spikes;
   std::vector<CommandInfo> help;
   std::string said;            ///< a sentence
   bool quit = false;

@@ -29,6 +29,13 @@ Status curve(Work& w) {
   return {};
 }
 
+Status spikes(Work& w) {
+  SP_ASSIGN(const std::int64_t steps, w.takeCount(20));
+  SP_TRY(w.nothingLeft());
+  SP_ASSIGN(w.out.spikes, findSpikes(steps, w.debugger.sides(), w.debugger.origin(), w.debugger.request()));
+  return {};
+}
+
 }  // namespace
 
 std::vector<Command> troubleCommands() {
@@ -37,6 +44,7 @@ std::vector<Command> troubleCommands() {
       {{"bisect", "", "", "after which pass, and with which of its rewrites, the whole step first differs"}, bisect},
       {{"trouble", "", "", "the first NaN or Inf of the step: which node makes it, of what, and why"}, trouble},
       {{"curve", "", "", "the error of every node against float64; which ops lose digits, which rank is out of line, what leaves its type's range"}, curve},
+      {{"spikes", "", "[N]", "train N steps (20): which jump in loss or gradient, by which batch, row and position, from which node on"}, spikes},
   };
 }
 

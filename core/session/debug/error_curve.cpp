@@ -18,6 +18,7 @@ namespace spscope::session::debug {
 namespace {
 
 constexpr double kRoundings = 4.0;    ///< an op that is off by no more than so many roundings loses nothing worth naming
+constexpr double kLoses = 2.0;        ///< and to double an error is a binary digit
 constexpr double kOutOfLine = 16.0;   ///< so many times the others' error
 
 double median(std::vector<double> of) {
@@ -175,7 +176,7 @@ class Curve {
   void rank() {
     const auto& points = out_.points;
     for (std::size_t i = 0; i < points.size(); ++i) {
-      if (points[i].growth > 1.0 && points[i].error > kRoundings * out_.roundoff) out_.losers.push_back(i);
+      if (points[i].growth >= kLoses && points[i].error > kRoundings * out_.roundoff) out_.losers.push_back(i);
       if (points[i].saturated + points[i].flushed > 0) out_.out_of_range.push_back(i);
     }
     std::stable_sort(out_.losers.begin(), out_.losers.end(), [&](std::size_t a, std::size_t b) { return points[a].growth > points[b].growth; });

@@ -9,6 +9,11 @@
 
 namespace spscope::session::debug {
 
+Status haveOrigin(const Origin* origin) {
+  if (origin != nullptr && origin->model != nullptr) return {};
+  return makeError("debug-no-origin", "the model that these programs were compiled from is not at hand", Outcome::kNo);
+}
+
 Reference unshardedReference(const Sides& sides) {
   Reference out;
   out.words = "the unsharded step";

@@ -19,6 +19,9 @@ struct Origin {
   DataRequest data;
 };
 
+/// Error debug-no-origin, where it is null or has no model.
+Status haveOrigin(const Origin* origin);
+
 struct ReferenceChoice {
   enum class Kind : std::uint8_t { kUnsharded, kFloat64, kSave, kStep };
   Kind kind = Kind::kUnsharded;

@@ -9,11 +9,6 @@
 
 namespace spscope::session::debug {
 
-Status haveOrigin(const Origin* origin) {
-  if (origin != nullptr && origin->model != nullptr) return {};
-  return makeError("debug-no-origin", "the model that these programs were compiled from is not at hand", Outcome::kNo);
-}
-
 Result<Training> Training::create(const Sides& sides, const Origin& origin, double lr) {
   SP_TRY(haveOrigin(&origin));
   if (sides.programs.front()->form != ir::Form::kJoint)

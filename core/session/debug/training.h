@@ -12,9 +12,6 @@
 
 namespace spscope::session::debug {
 
-/// Error debug-no-origin, where it is null.
-Status haveOrigin(const Origin* origin);
-
 class Training {
  public:
   static constexpr double kLearningRate = 1e-3;  ///< that of `run`, where nothing is said

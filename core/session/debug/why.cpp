@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/strings.h"
+#include "core/ir/mesh_axis.h"
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "core/ir/text.h"
@@ -33,6 +34,7 @@ class Asked {
     madeBy();
     placement();
     exchange();
+    fused();
     kept();
     size();
     users();
@@ -116,6 +118,53 @@ class Asked {
     if (compiled_ == nullptr) return;
     for (const GatherNote& note : compiled_->figures.gathers)
       if (note.node == n_.name || note.node == "%" + n_.name) add("why is it gathered", note.reason, note.source.empty() ? "plan-sequence" : note.source);
+  }
+
+  /// With which others it is one exchange, or why it is alone: fuse-collectives joins neighbours of one kind that do not wait for each other.
+  void fused() {
+    const bool start = ir::isStart(n_.op);
+    if (!start) {
+      if (ir::isCollective(n_.op)) add("is it fused with others", "no: nothing is, with --communication plain", "fuse-collectives");
+      return;
+    }
+    if (const std::size_t parts = ir::partCount(n_); parts > 1) {
+      std::vector<std::string> others;
+      for (std::size_t i = 0; i < std::min(parts, kListed); ++i) others.push_back("%" + g_.value(ir::useArg(ir::partOf(g_, n_, i), "self")).name);
+      if (parts > kListed) others.push_back(strf("and %zu more", parts - kListed));
+      add("is it fused with others", strf("yes, one exchange of %zu operands: ", parts) + join(others, ", "), "fuse-collectives");
+      return;
+    }
+    const ir::Node *before = nullptr, *after = nullptr;
+    bool passed = false;
+    for (const ir::NodeId id : g_.order) {
+      const ir::Node& other = g_.node(id);
+      if (other.id == n_.id) passed = true;
+      else if (ir::isStart(other.op) && !passed) before = &other;
+      else if (ir::isStart(other.op) && after == nullptr) after = &other;
+    }
+    std::vector<std::string> why;
+    if (before != nullptr) why.push_back("%" + before->name + " before it " + apart(*before, n_, *before));
+    if (after != nullptr) why.push_back("%" + after->name + " behind it " + apart(n_, *after, *after));
+    add("is it fused with others", "no: " + (why.empty() ? "it is the only collective" : join(why, "; ")), "fuse-collectives");
+  }
+
+  /// Why `first` and `second`, which begins later, are two exchanges; about `other`, the one that is not asked about.
+  std::string apart(const ir::Node& first, const ir::Node& second, const ir::Node& other) const {
+    if (first.op != second.op) return "is " + std::string(ir::baseName(ir::plainOf(other.op)));
+    if (first.phase != second.phase) return "is of another phase";
+    if (ir::axisOf(first) != ir::axisOf(second)) return "is of another axis of the mesh";
+    const auto type = [&](const ir::Node& n) { return g_.value(ir::useArg(ir::partOf(g_, n, 0), "self")).dtype; };
+    if (type(first) != type(second)) return "moves " + std::string(ir::longName(type(other)));
+    std::set<ir::ValueId> from(first.outputs.begin(), first.outputs.end());
+    for (const ir::NodeId id : g_.order) {
+      const ir::Node& n = g_.node(id);
+      bool reads = false;
+      ir::forEachUse(n, [&](const ir::Use& use) { reads = reads || from.contains(use.value); });
+      if (!reads) continue;
+      if (n.id == second.id) return other.id == first.id ? "gives what it needs" : "needs what it gives";
+      from.insert(n.outputs.begin(), n.outputs.end());
+    }
+    return "is in another bucket, or is no neighbour of it in the order before the schedule";
   }
 
   /// The first node that reads the value once it has arrived.

@@ -83,6 +83,20 @@ TEST(HangVerdict, an_all_gather_of_uneven_parts_is_no_mismatch) {
   EXPECT_EQ(analyse(dumps).verdict.code, "hang-inside");
 }
 
+TEST(HangVerdict, where_all_came_and_the_others_are_through_the_one_that_is_not_is_named) {
+  std::vector<io::RecorderDump> dumps;
+  for (int r = 0; r < 3; ++r) {
+    std::vector<io::RecordedOp> ops{recorded(1, "all_reduce", r != 1)};
+    if (r != 1) ops.push_back(recorded(2, "all_reduce", false));
+    dumps.push_back(dumpOf(r, ops, {0, 1, 2}));
+  }
+  const Verdict v = analyse(dumps).verdict;
+  EXPECT_EQ(v.code, "hang-inside");
+  EXPECT_EQ(v.culprits, (std::vector<int>{1}));
+  EXPECT_EQ(v.certainty, Certainty::kLikely);
+  EXPECT_EQ(v.why, "all came to all_reduce #1 with the same sizes and the others have finished it; rank 1 has not");
+}
+
 TEST(HangVerdict, where_all_came_the_rank_whose_kernel_has_not_begun_is_named) {
   std::vector<io::RecorderDump> dumps;
   for (int r = 0; r < 3; ++r) {
