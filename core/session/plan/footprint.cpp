@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/base/strings.h"
+#include "core/session/plan/position_table.h"
 #include "core/session/plan/ring.h"
 
 namespace spscope::session {
@@ -96,6 +97,7 @@ Result<std::shared_ptr<const Model>> ModelShelf::get(std::int64_t seq, std::int6
     }
     diagnostics.warn(d.code, d.message, d.node, d.source, d.remedy);
   }
+  if (const auto ends = shortPositionTable(*model->graph)) return *ends;
   const std::lock_guard lock(mutex_);
   if (keep) kept_[{seq, batch}] = model;
   return model;

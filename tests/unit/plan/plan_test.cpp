@@ -346,6 +346,12 @@ TEST_F(PlanTest, LengthsEndWithTheTableOfPositionsAndWithWhatIsAskedFor) {
   ASSERT_FALSE(outcome.rows.front().illegal);
   ASSERT_TRUE(outcome.rows.front().limit) << "longest " << outcome.rows.front().max_seq;
   EXPECT_EQ(outcome.rows.front().possible_seq, outcome.rows.front().max_seq);
+  what.open.path = zoo("gpt2_dyn_pos");  // any length can be bound here
+  const PlanOutcome dynamic = planned(what);
+  ASSERT_FALSE(dynamic.rows.front().illegal);
+  EXPECT_EQ(dynamic.rows.front().max_seq, 128) << "the table's rows";
+  ASSERT_TRUE(dynamic.rows.front().limit);
+  EXPECT_EQ(dynamic.rows.front().limit->code, "position-table-short");
   what.open.seq = 0;
   what.step = 64;
   what.most = 63;
