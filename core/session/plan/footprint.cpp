@@ -44,7 +44,7 @@ void modelReplicas(Footprint& f, const ParameterBytes& p, int ranks, std::int64_
     return bytes - (bytes + ranks - 1) / ranks;
   };
   const std::int64_t freed = share(passes::MemoryClass::kOptimizer) + share(passes::MemoryClass::kGradients);
-  const std::int64_t waiting = std::min(p.all, std::max(p.largest_layer, p.outside_layers)) + 2 * bucket_bytes;
+  const std::int64_t waiting = std::min(p.all, std::max(p.largest_layer, p.outside_layers) + 2 * bucket_bytes);
   f.peak_low -= freed;
   f.peak_high -= freed - waiting;
   for (std::int64_t& bytes : f.live) bytes -= freed - waiting;

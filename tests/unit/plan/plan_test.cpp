@@ -285,6 +285,7 @@ TEST_F(PlanTest, RivalsAreCompiledOrModelledOnOneGraph) {
     EXPECT_EQ(r.footprint.compiled_peak, compiledPeak(what, r.configuration.compiledPart(), 512)) << way;
   }
   for (const char* way : {"zero-3", "ring"}) EXPECT_FALSE(row(way, false).footprint.modelled.empty()) << way;
+  EXPECT_LT(row("zero-3", false).footprint.peak_low, row("unsharded", false).footprint.peak_high) << "optimizer and gradients in shares";
   const PlanRow ring = row("ring", false), exchanged = row("ulysses", false);
   EXPECT_EQ(ring.footprint.compiled_peak, exchanged.footprint.compiled_peak);
   EXPECT_LE(ring.footprint.peak_low, ring.footprint.peak_high);
