@@ -24,7 +24,7 @@ std::string gib(double bytes) { return formatBytes(static_cast<std::int64_t>(byt
 std::string runCommand(const PlanRequest& what, const PlanRow& row) {
   const session::Configuration& c = row.configuration;
   std::string out = strf("spscope run %s --sp %d --dp %d --zero %d --save %s%s --seq %lld --batch %lld --device %s --optimizer %s", shellWord(what.open.path).c_str(), c.sp, c.dp, std::min(c.zero, 1),
-                         c.save.c_str(), c.tile_loss ? " --tile-loss" : "", static_cast<long long>(row.footprint.seq), static_cast<long long>(c.batch), what.settings.device.c_str(),
+                         c.save.c_str(), c.tile_loss ? " --tile-loss" : "", static_cast<long long>(row.footprint.seq), static_cast<long long>(row.footprint.seq > 0 ? c.batch : 0), what.settings.device.c_str(),
                          what.settings.optimizer.c_str());
   if (!what.open.graph_name.empty()) out += " --graph " + shellWord(what.open.graph_name);
   if (what.open.dtype) out += " --dtype " + std::string(ir::longName(*what.open.dtype));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/shell.h"
@@ -119,6 +120,53 @@ TEST_F(PlanCommand, OnAGpuTheAllocatorIsToldAndThePageHasTheCurves) {
   EXPECT_THAT(page, HasSubstr("fits below: "));
   EXPECT_THAT(page, HasSubstr(">" + std::to_string(out["rows"][0]["max_seq"].get<std::int64_t>()) + "</text>")) << "where the best curve ends";
   EXPECT_EQ(answer("--on " + profile("64 MB") + " --gpus 1 --save sac --zero 0 --whole-loss", 0)["rows"][0].count("allocator"), 0U) << "of a GPU only";
+}
+
+TEST_F(PlanCommand, MarkdownToStandardOutputIsNoFile) {
+  const ShellResult done = plan("--on cpu-24 --gpus 2 --want table --save sac --zero 0 --sp 2 --markdown - --report " + tmp_.path() + "/page.md");
+  EXPECT_EQ(done.code, 0) << done.output;
+  EXPECT_THAT(done.output, HasSubstr("| row "));
+  EXPECT_THAT(done.output, ::testing::Not(HasSubstr("  row "))) << "in place of the text";
+  EXPECT_THAT(tmp_.contents("page.md"), HasSubstr("| row ")) << "the report has it as well";
+  EXPECT_NE(shell("test -e " + std::string(SPSCOPE_SOURCE_DIR) + "/-").code, 0);
+}
+
+TEST_F(PlanCommand, RivalsOffloadAndGridInOneAnswer) {
+  const Json out = answer("--on H100-80 --gpus 2 --want table --seq 512 --rivals --whole-loss --grid --longest 1024 --master-weights off --grad-dtype param --row 1", 0);
+  ASSERT_TRUE(out.is_object()) << output_;
+  std::map<std::string, int> ways;
+  for (const Json& row : out["rows"]) {
+    ++ways[row["config"]["rival"]];
+    if (row["verdict"] == "illegal") continue;
+    EXPECT_EQ(row["grid"].size(), 2U);
+    EXPECT_EQ(row["host_bytes"].get<std::int64_t>() > 0, row["config"]["offload"].get<bool>());
+  }
+  EXPECT_EQ(ways.size(), 5U);
+  EXPECT_EQ(ways["ring"], 2);
+  EXPECT_THAT(out["run_command"].get<std::string>(), HasSubstr("--master-weights off --grad-dtype param"));
+  EXPECT_THAT(output_, HasSubstr("Peak and step by length"));
+  EXPECT_THAT(output_, HasSubstr("ring modelled"));
+}
+
+TEST_F(PlanCommand, CalibrateWritesAProfileThatPlanReads) {
+  const std::string file = tmp_.path() + "/here.toml";
+  const ShellResult done = shell(std::string(SPSCOPE_PROGRAM) + " calibrate --seconds 0.2 -o " + file + " --json " + tmp_.path() + "/rates.json 2>&1");
+  ASSERT_EQ(done.code, 0) << done.output;
+  const Json rates = Json::parse(tmp_.contents("rates.json"), nullptr, false);
+  for (const char* figure : {"memory.capacity", "memory.outside", "compute.matmul", "compute.memory", "links.node", "links.node_latency"}) {
+    EXPECT_GT(rates["profile"][figure]["low"].get<double>(), 0) << figure;
+    EXPECT_GE(rates["profile"][figure]["high"].get<double>(), rates["profile"][figure]["low"].get<double>()) << figure;
+  }
+  EXPECT_EQ(answer("--on " + file + " --gpus 2 --want table --save sac --zero 1 --sp 2 --whole-loss", 0)["rows"][0]["ranks_sharing"], 2);
+  const ShellResult gpu = shell(std::string(SPSCOPE_PROGRAM) + " calibrate --device cuda -o " + file + " 2>&1");
+  EXPECT_EQ(gpu.code, 3);
+  EXPECT_THAT(gpu.output, HasSubstr("calibrate-no-device"));
+}
+
+TEST_F(PlanCommand, ALengthBeyondAllMemoryIsTheAskersFault) {
+  const ShellResult done = shell(std::string(SPSCOPE_PROGRAM) + " compile " + SPSCOPE_SOURCE_DIR + "/tests/data/zoo/llama_gqa_dyn_pos.pt2 --seq 1099511627776 2>&1");
+  EXPECT_EQ(done.code, 2) << done.output;
+  EXPECT_THAT(done.output, HasSubstr("error[length-too-large]"));
 }
 
 TEST_F(PlanCommand, WhatIsWrongIsSaid) {

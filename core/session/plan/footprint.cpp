@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/base/strings.h"
+#include "core/session/plan/position_table.h"
 #include "core/session/plan/reserved.h"
 #include "core/session/plan/ring.h"
 
@@ -36,6 +37,22 @@ void modelZero3(Footprint& f, const ParameterBytes& p, int ranks) {
   f.modelled.push_back(strf("parameters of zero 3: a %dth kept, %s to %s gathered at a time", ranks, formatBytes(low).c_str(), formatBytes(high).c_str()));
 }
 
+/// ZeRO 3 over replicas of a program of one rank, where the file has no batch for them: optimizer and gradients are shared,
+/// too. At worst the gradients of a layer and two buckets are there besides.
+void modelReplicas(Footprint& f, const ParameterBytes& p, int ranks, std::int64_t bucket_bytes) {
+  const auto share = [&](passes::MemoryClass c) {
+    const std::int64_t bytes = f.classes[static_cast<std::size_t>(c)];
+    return bytes - (bytes + ranks - 1) / ranks;
+  };
+  const std::int64_t freed = share(passes::MemoryClass::kOptimizer) + share(passes::MemoryClass::kGradients);
+  const std::int64_t waiting = std::min(p.all, std::max(p.largest_layer, p.outside_layers) + 2 * bucket_bytes);
+  f.peak_low -= freed;
+  f.peak_high -= freed - waiting;
+  for (std::int64_t& bytes : f.live) bytes -= freed - waiting;
+  f.comm_bytes += p.all - p.all / ranks;  // the sums of gradients
+  f.modelled.push_back(strf("%d replicas: the program of one rank, its gradients and optimizer in shares, up to %s of gradients not summed yet", ranks, formatBytes(waiting).c_str()));
+}
+
 }  // namespace
 
 Room roomOn(const DeviceProfile& profile, const Configuration& c, int ranks_per_node, double headroom) {
@@ -65,7 +82,7 @@ Result<std::shared_ptr<const Model>> ModelShelf::get(std::int64_t seq, std::int6
   }
   OpenRequest what = open_;
   what.seq = seq;
-  what.batch = batch;
+  what.batch = seq > 0 ? batch : 0;  // without a known sequence nobody knows what the batch is
   Request request;
   request.cancel = request_.cancel;
   DiagnosticSink said;
@@ -81,6 +98,7 @@ Result<std::shared_ptr<const Model>> ModelShelf::get(std::int64_t seq, std::int6
     }
     diagnostics.warn(d.code, d.message, d.node, d.source, d.remedy);
   }
+  if (const auto ends = shortPositionTable(*model->graph)) return *ends;
   const std::lock_guard lock(mutex_);
   if (keep) kept_[{seq, batch}] = model;
   return model;
@@ -93,16 +111,27 @@ passes::Settings settingsOf(const Configuration& c, const passes::Settings& base
   out.zero = std::min(c.zero, 1);
   out.save = c.save;
   out.tile_loss = c.tile_loss;
-  out.batch = c.batch;
+  out.batch = seq > 0 ? c.batch : 0;
   out.seq = seq;
   if (out.threads <= 0) out.threads = std::max(1, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) / out.ranks());
   return out;
 }
 
 Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool keep) {
-  SP_ASSIGN(const std::shared_ptr<const Program> program, compiled(c.compiledPart(), seq, keep));
-  Footprint out = program->footprint;
+  Configuration part = c.compiledPart();
   StepExtras extras;
+  Result<std::shared_ptr<const Program>> compiled_part = compiled(part, seq, keep);
+  if (!compiled_part && compiled_part.error().code == "batch-static" && c.zero == 3 && c.sp == 1 && c.dp > 1) {
+    part.zero = 0;
+    part.dp = 1;
+    part.batch = c.batch / c.dp;
+    extras.replicas = c.dp;
+    compiled_part = compiled(part, seq, keep);
+  }
+  if (!compiled_part) return compiled_part.error();
+  const std::shared_ptr<const Program> program = std::move(*compiled_part);
+  Footprint out = program->footprint;
+  if (extras.replicas > 1) modelReplicas(out, parameterBytes(*program->graph), c.dp, program->settings.bucket_bytes);
   extras.gpus_per_node = gpus_per_node_;
   if (c.ring) {
     RingMemory ring = modelRing(*program->graph, program->memory);

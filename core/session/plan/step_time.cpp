@@ -69,6 +69,12 @@ class Timer {
       : g_(program), settings_(settings), profile_(profile), extras_(extras) {
     makeTasks();
     if (extras_.gathers_layers) findGathers();
+    if (extras_.replicas > 1)
+      for (const ir::Output& output : g_.outputs)
+        if (output.kind == ir::OutputKind::kGradient && output.value != ir::kNone) {
+          const ir::Value& v = g_.value(output.value);
+          if (v.producer != ir::kNone) summed_[v.producer] += static_cast<double>(v.localBytes()) * (extras_.replicas - 1) / extras_.replicas;
+        }
     for (const Checkpoint& c : extras_.offloaded)
       if (c.back > c.gone) leaving_[c.made].push_back(&c), by_return_.push_back(&c);
     std::stable_sort(by_return_.begin(), by_return_.end(), [](const Checkpoint* a, const Checkpoint* b) { return a->back < b->back; });
@@ -83,7 +89,7 @@ class Timer {
   }
 
  private:
-  int sizeOf(ir::MeshAxis axis) const { return ir::axisSize(g_.mesh, axis); }
+  int sizeOf(ir::MeshAxis axis) const { return ir::axisSize(g_.mesh, axis) * (axis == ir::MeshAxis::kAll ? std::max(1, extras_.replicas) : 1); }
   /// Ranks of a group that are on one node: consecutive ones, the sequence axis innermost.
   int onNode(ir::MeshAxis axis) const {
     const int node = std::max(1, extras_.gpus_per_node);
@@ -233,6 +239,7 @@ class Timer {
       }
       for (const ir::ValueId out : node.outputs)
         if (out != ir::kNone) ready[at(out)] = end;
+      if (const auto sum = summed_.find(node.id); sum != summed_.end()) communicate(end, collectiveNs(r, ir::MeshAxis::kAll, sum->second, false, 1));
       if (const auto leaves = leaving_.find(static_cast<std::int32_t>(i)); leaves != leaving_.end())
         for (const Checkpoint* c : leaves->second) on_host[c] = out_copy = std::max(out_copy, end) + static_cast<double>(c->bytes) / r.link(profile_.host_link);
     }
@@ -263,7 +270,8 @@ class Timer {
   /// Read and written by the optimizer: its states both, parameters and gradients too.
   double updateBytes() const {
     const double states = static_cast<double>(passes::optimizerBytes(g_, passes::livenessOptions(settings_, nullptr)));
-    return 2 * states + 3 * parameterBytes() / (settings_.zero != 0 ? settings_.ranks() : 1);
+    const int shares = std::max(1, extras_.replicas);
+    return 2 * states / shares + 3 * parameterBytes() / (settings_.zero != 0 ? settings_.ranks() : shares);
   }
 
   const ir::Graph& g_;
@@ -276,6 +284,7 @@ class Timer {
   std::vector<std::vector<std::int32_t>> needs_;  ///< by place: into gathers_
   std::map<std::int32_t, std::vector<const Checkpoint*>> leaving_;  ///< by the place that makes them
   std::vector<const Checkpoint*> by_return_;
+  std::map<ir::NodeId, double> summed_;           ///< bytes of the gradients that a node makes, where replicas are modelled
   std::map<std::int32_t, double> waiting_;        ///< by place: when what it reads is back from the host
 };
 

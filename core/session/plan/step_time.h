@@ -27,6 +27,7 @@ struct StepTime {
 struct StepExtras {
   int gpus_per_node = 1;
   bool gathers_layers = false;          ///< zero 3: a layer's parameters are gathered before its forward and its backward
+  int replicas = 1;                     ///< further replicas of a program of one rank, which take a share of every gradient
   bool ring = false;                    ///< keys and values go round the sequence ranks; the exchanges of attention are not made
   std::vector<Checkpoint> offloaded;    ///< copied to the host after their forward and back before they are needed
 };

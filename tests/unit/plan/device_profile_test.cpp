@@ -46,6 +46,56 @@ TEST(DeviceProfile, UnitsBecomeBytesAndNanoseconds) {
   EXPECT_EQ(p->attention[0].first, "flash-2");
 }
 
+TEST(DeviceProfile, TimesAndOptionalFigures) {
+  const Result<DeviceProfile> p = parseDeviceProfile("x.toml", std::string(kGood) + "[compute.launch]\nlow = \"500 ns\"\nhigh = \"2 us\"\nsource = \"s\"\n[links.host]\nlow = \"20 GB/s\"\nhigh = \"25 GB/s\"\nsource = \"s\"\n");
+  ASSERT_TRUE(p) << p.error().format();
+  EXPECT_EQ(p->launch.low, 500);
+  EXPECT_EQ(p->launch.high, 2000);
+  EXPECT_EQ(p->host_link.middle(), 22.5);
+  EXPECT_EQ(p->matmul_float32.high, 0) << "not said";
+}
+
+TEST(DeviceProfile, WrittenAndReadItIsTheSame) {
+  for (const auto& [name, path] : deviceProfiles()) {
+    const Result<DeviceProfile> a = readDeviceProfile(path);
+    ASSERT_TRUE(a) << a.error().format();
+    const Result<DeviceProfile> b = parseDeviceProfile("b.toml", deviceProfileText(*a, "a comment"));
+    ASSERT_TRUE(b) << b.error().format();
+    EXPECT_EQ(b->name, a->name);
+    EXPECT_EQ(b->device, a->device);
+    EXPECT_EQ(b->shared, a->shared);
+    for (const auto figure : {&DeviceProfile::capacity, &DeviceProfile::outside, &DeviceProfile::per_group, &DeviceProfile::matmul, &DeviceProfile::matmul_float32, &DeviceProfile::memory,
+                              &DeviceProfile::launch, &DeviceProfile::node_link, &DeviceProfile::network_link, &DeviceProfile::host_link, &DeviceProfile::node_latency}) {
+      EXPECT_NEAR(((*b).*figure).low, ((*a).*figure).low, 1e-3 * ((*a).*figure).low) << name;
+      EXPECT_NEAR(((*b).*figure).high, ((*a).*figure).high, 1e-3 * ((*a).*figure).high) << name;
+      EXPECT_EQ(((*b).*figure).source, ((*a).*figure).source);
+    }
+    EXPECT_EQ(b->attention.size(), a->attention.size());
+  }
+  DeviceProfile odd;
+  odd.name = "a \"quoted\" name\nof two lines";
+  odd.summary = "s";
+  odd.device = "cpu";
+  odd.capacity = odd.matmul = odd.memory = odd.node_link = odd.outside = odd.per_group = {1, 2, "back\\slash"};
+  const Result<DeviceProfile> back = parseDeviceProfile("b.toml", deviceProfileText(odd, "c"));
+  ASSERT_TRUE(back) << back.error().format();
+  EXPECT_EQ(back->name, odd.name);
+  EXPECT_EQ(back->capacity.source, odd.capacity.source);
+}
+
+TEST(DeviceProfile, NamesAreFoundWhateverTheirCase) {
+  ASSERT_FALSE(deviceProfiles().empty());
+  const Result<DeviceProfile> p = readDeviceProfile("h100-80");
+  ASSERT_TRUE(p) << p.error().format();
+  EXPECT_EQ(p->name, "H100-80");
+  for (const char* meant : {"h100", "H100-80GB", "h1OO-80"}) {
+    const auto none = readDeviceProfile(meant);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().code, "profile-missing");
+    EXPECT_THAT(none.error().message, HasSubstr("did you mean H100-80?")) << meant;
+  }
+}
+
 struct Bad {
   const char* what;
   const char* from;

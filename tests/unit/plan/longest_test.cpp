@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <set>
 
@@ -102,6 +103,29 @@ TEST(PlanConfigurations, IllegalOnesSayWhyAndWhatIsLegal) {
   EXPECT_EQ(reason({.sp = 1, .dp = 1, .zero = 3}), "plan-illegal: zero 3 on one rank: there is nobody to share with (--zero 0)");
   EXPECT_EQ(reason({.sp = 1, .dp = 4, .batch = 6}), "plan-illegal: 4 replicas do not divide a batch of 6 (a batch that is a multiple of 4)");
   EXPECT_EQ(reason({.sp = 0, .dp = 1}), "plan-illegal: sp 0, dp 1: there is no such number of ranks (1 or more)");
+}
+
+TEST(PlanRivals, EveryWayOnAllRanksWithAndWithoutTilesAndOffload) {
+  ConfigurationSpace space;
+  space.gpus = 8;
+  const auto all = rivals(space, true);
+  std::map<std::string, int> ways;
+  std::set<std::string> seen;
+  for (const Configuration& c : all) {
+    ++ways[c.rival];
+    EXPECT_TRUE(seen.insert(c.text() + (c.ring ? "ring" : "")).second) << c.text();
+    EXPECT_FALSE(reasonAgainst(c, space)) << c.text();
+    EXPECT_EQ(c.ring, c.rival == "ring");
+    EXPECT_EQ(c.ranks(), c.rival == "unsharded" ? 1 : 8);
+    const Configuration part = c.compiledPart();
+    EXPECT_FALSE(part.offload || part.ring || part.zero > 1);
+    EXPECT_TRUE(part.sameHead(c));
+  }
+  EXPECT_EQ(ways, (std::map<std::string, int>{{"autosp", 4}, {"ring", 4}, {"ulysses", 4}, {"unsharded", 4}, {"zero-3", 4}}));
+  EXPECT_EQ(rivals(space, false).size(), 10U) << "no link to a host: no offload";
+  space.gpus = 1;
+  EXPECT_EQ(rivals(space, false).size(), 2U) << "one device: nobody to share with";
+  EXPECT_TRUE(reasonAgainst({.sp = 1, .dp = 1, .ring = true}, space)) << "nothing goes round";
 }
 
 /// A program of three places, two of which grow with the length.

@@ -318,6 +318,102 @@ TEST_F(PlanTest, LeversChangeOneThingAndTheCheapestComesFirst) {
   EXPECT_TRUE(leversOf(outcome, 0, PlanWant::kMaxSeq).empty()) << "nothing is longer than the longest";
 }
 
+TEST_F(PlanTest, RivalsAreCompiledOrModelledOnOneGraph) {
+  PlanRequest what = ask(sample(), 1e12, 2);
+  what.want = PlanWant::kTable;
+  what.open.seq = 512;
+  what.rivals = true;
+  what.space.tile_loss = {false};
+  what.profile.host_link = {1, 2, "made up"};
+  const PlanOutcome outcome = planned(what);
+  ASSERT_EQ(outcome.rows.size(), 10U) << "five ways, with and without offload";
+  const auto row = [&](const std::string& way, bool offload) {
+    return *std::find_if(outcome.rows.begin(), outcome.rows.end(), [&](const PlanRow& r) { return r.configuration.rival == way && r.configuration.offload == offload; });
+  };
+  for (const char* way : {"unsharded", "ulysses", "autosp"}) {
+    const PlanRow r = row(way, false);
+    ASSERT_FALSE(r.illegal) << way << ": " << r.illegal->message;
+    EXPECT_TRUE(r.footprint.modelled.empty()) << way;
+    EXPECT_EQ(r.footprint.peak_high, r.footprint.compiled_peak);
+    EXPECT_EQ(r.footprint.compiled_peak, compiledPeak(what, r.configuration.compiledPart(), 512)) << way;
+  }
+  for (const char* way : {"zero-3", "ring"}) EXPECT_FALSE(row(way, false).footprint.modelled.empty()) << way;
+  EXPECT_LT(row("zero-3", false).footprint.peak_low, row("unsharded", false).footprint.peak_high) << "optimizer and gradients in shares";
+  const PlanRow ring = row("ring", false), exchanged = row("ulysses", false);
+  EXPECT_EQ(ring.footprint.compiled_peak, exchanged.footprint.compiled_peak);
+  EXPECT_LE(ring.footprint.peak_low, ring.footprint.peak_high);
+  EXPECT_GE(ring.footprint.peak_high, exchanged.footprint.peak_high) << "with the buffers of both";
+  for (const char* way : {"unsharded", "zero-3", "ulysses", "ring", "autosp"}) {
+    const PlanRow without = row(way, false), with = row(way, true);
+    ASSERT_FALSE(with.illegal) << with.illegal->message;
+    EXPECT_LE(with.footprint.peak_high, without.footprint.peak_high) << way;
+    EXPECT_GT(with.footprint.host_bytes, 0) << way;
+    EXPECT_GE(with.footprint.time.middle, without.footprint.time.middle * 0.999) << way << ": copies are never for nothing";
+  }
+  what.profile.host_link = {};
+  what.rivals = false;
+  what.space.sp = {2};
+  what.space.offload = {true};
+  const auto none = plan(what, request());
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().notes.front(), ::testing::HasSubstr("no link to a host"));
+}
+
+TEST_F(PlanTest, AGridEndsWhereNothingFits) {
+  PlanRequest what = ask(sample(), 60e6, 2);
+  what.want = PlanWant::kTable;
+  what.open.seq = 256;
+  what.space.sp = {2};
+  what.space.save = {"sac"};
+  what.space.zero = {1};
+  what.grid = true;
+  for (const PlanRow& row : planned(what).rows) {
+    ASSERT_GE(row.grid.size(), 2U);
+    for (std::size_t i = 0; i < row.grid.size(); ++i) {
+      EXPECT_EQ(row.grid[i].seq, 256 << i);
+      EXPECT_EQ(row.grid[i].verdict == Verdict::kDoesNotFit, i + 1 == row.grid.size()) << row.grid[i].seq;
+      EXPECT_EQ(row.grid[i].peak_high, compiledPeak(what, row.configuration, row.grid[i].seq));
+      EXPECT_GT(row.grid[i].time.middle, 0);
+    }
+  }
+}
+
+TEST_F(PlanTest, AModelWithoutASequenceIsPlannedAsItIs) {
+  PlanRequest what = ask(zoo("vit"), 1e12, 2);
+  what.space.save = {"all"};
+  what.space.zero = {0};
+  what.space.tile_loss = {false};
+  const PlanOutcome outcome = planned(what);
+  EXPECT_FALSE(outcome.has_sequence);
+  ASSERT_FALSE(outcome.rows.empty());
+  EXPECT_FALSE(outcome.rows.front().illegal);
+  EXPECT_GT(outcome.rows.front().footprint.peak_high, 0);
+  EXPECT_TRUE(std::any_of(diagnostics_.all().begin(), diagnostics_.all().end(), [](const Diagnostic& d) { return d.code == "plan-no-sequence"; }));
+}
+
+TEST_F(PlanTest, LengthsEndWithTheTableOfPositionsAndWithWhatIsAskedFor) {
+  PlanRequest what = ask(zoo("gpt2_pos"), 1e12, 1);
+  what.space.save = {"all"};
+  what.space.tile_loss = {false};
+  what.space.zero = {0};
+  const PlanOutcome outcome = planned(what);
+  ASSERT_FALSE(outcome.rows.front().illegal);
+  ASSERT_TRUE(outcome.rows.front().limit) << "longest " << outcome.rows.front().max_seq;
+  EXPECT_EQ(outcome.rows.front().possible_seq, outcome.rows.front().max_seq);
+  what.open.path = zoo("gpt2_dyn_pos");  // any length can be bound here
+  const PlanOutcome dynamic = planned(what);
+  ASSERT_FALSE(dynamic.rows.front().illegal);
+  EXPECT_EQ(dynamic.rows.front().max_seq, 128) << "the table's rows";
+  ASSERT_TRUE(dynamic.rows.front().limit);
+  EXPECT_EQ(dynamic.rows.front().limit->code, "position-table-short");
+  what.open.seq = 0;
+  what.step = 64;
+  what.most = 63;
+  const auto none = plan(what, request());
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().notes.front(), ::testing::HasSubstr("--longest 64 or more"));
+}
+
 TEST_F(PlanTest, CancellingEndsIt) {
   Request r = request();
   int steps = 0;
