@@ -28,7 +28,10 @@ class Published : public ::testing::Test {
     EXPECT_TRUE(model) << model.error().format();
     if (!model) return std::nullopt;
     CompileRequest what;
-    what.settings = settingsOf({.sp = sp, .save = save}, {}, seq);
+    Configuration configuration;
+    configuration.sp = sp;
+    configuration.save = save;
+    what.settings = settingsOf(configuration, {}, seq);
     what.settings.device = "cuda";
     what.settings.threads = 1;
     auto outcome = compileShared(**model, what, nullptr, request());
