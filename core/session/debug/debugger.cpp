@@ -85,7 +85,13 @@ Result<std::unique_ptr<Debugger>> Debugger::open(const Model& model, const passe
   setup.bisect = [model, settings](const Sides& of, const Request& asked) -> Result<Bisection> {
     SP_ASSIGN(const std::vector<StageGraphs> stages, stageGraphs(model, settings, asked));
     SP_ASSIGN(Bisection found, session::bisect(stages, of, asked));
-    if (!found.pass.empty()) {
+    if (found.pass.empty()) return found;
+    bool made_there = found.suspects.size() == 1;
+    if (!made_there) {  // of a pass that is only the first in which it shows, no rewrite is to blame
+      SP_ASSIGN(const ValueComparison where, compareValues(of, asked));
+      made_there = where.first && where.first->pass == found.pass;
+    }
+    if (made_there) {
       SP_ASSIGN(found.rewrite, bisectRewrites(settings, stages, found.pass, of, asked));
     }
     return found;
