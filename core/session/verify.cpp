@@ -89,7 +89,8 @@ Status locate(const Model& model, const VerifyRequest& what, const exec::TensorB
   if (!what.bisect) return {};
   SP_ASSIGN(const std::vector<StageGraphs> stages, stageGraphs(model, what.settings, request));
   SP_ASSIGN(out.bisection, bisect(stages, sides, request));
-  if (!out.bisection->pass.empty()) {
+  // Of a pass that is only the first in which it shows, no rewrite is to blame.
+  if (!out.bisection->pass.empty() && (out.bisection->suspects.size() == 1 || (out.first_difference && out.first_difference->pass == out.bisection->pass))) {
     SP_ASSIGN(out.bisection->rewrite, bisectRewrites(what.settings, stages, out.bisection->pass, sides, request));
   }
   // The pass that made the node, where that is one of those that it may have been.

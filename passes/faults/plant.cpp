@@ -237,7 +237,7 @@ NodeId tileHeads(GraphChange& change, NodeId site) {
   NodeId first = ir::kNone;
   for (const char* which : {"key", "value"}) {
     const ValueId out = exchangedHeads(change, repeatedHeads(g, ir::useArg(g.node(site), which)), g.node(site).name + "_" + which + "_tiled");
-    if (first == ir::kNone) first = g.value(out).producer;
+    if (first == ir::kNone) first = g.value(self(g.node(g.value(out).producer))).producer;  // the exchange of the two
   }
   return first;
 }

@@ -194,13 +194,17 @@ Result<Trial> FaultBench::run(const Fault& fault) {
   const bool twin = out.fault.kind == passes::FaultKind::kTileHeads && out.node == out.fault.node + "_value_tiled";
   if (out.node == planted_name || twin) {
     const bool all = std::ssize(out.ranks) == settings_.sp && c.first->placement == "partial sum";  // its parts cannot be told apart
-    if (out.pass != out.fault.pass) out.why = "another pass";
-    else if (out.ranks != out.wanted_ranks && !all) out.why = "other ranks";
-    else out.ending = Ending::kExact;
-    return out;
-  }
+    if (out.ranks != out.wanted_ranks && !all) {
+      out.why = "other ranks";
+      return out;
+    }
+    if (out.pass == out.fault.pass) {
+      out.ending = Ending::kExact;
+      return out;
+    }
+  }  // a later pass changed the node, too: as where another node is named, --bisect tells
   const auto& beside = c.first->not_compared;
-  if (std::find(beside.begin(), beside.end(), planted_name) == beside.end()) {
+  if (out.node != planted_name && !twin && std::find(beside.begin(), beside.end(), planted_name) == beside.end()) {
     out.why = "another node; beside it " + join(beside, " ");
     return out;
   }

@@ -17,7 +17,7 @@ namespace spscope::zoo {
 
 enum class Ending : std::uint8_t {
   kExact,       ///< the planted node itself is named, with its ranks and its pass
-  kListed,      ///< the planted node has no counterpart: its first reader that has one is named, the planted node is in the list beside it, and --bisect names its pass
+  kListed,      ///< the planted node has no counterpart: its first reader that has one is named, the planted node is in the list beside it (or a later pass changed it, too), and --bisect names its pass
   kEquivalent,  ///< proved: no value of any rank is another than without it, to the last bit
   kTooSmall,    ///< its own value is off by less than the comparison counts, and loss and gradients are equal
   kRefused,     ///< a check of the pipeline refused the program before anything ran

@@ -142,7 +142,13 @@ Result<Bisection> Debugger::bisect() {
   const Origin& from = *setup_.origin;
   SP_ASSIGN(const std::vector<StageGraphs> stages, stageGraphs(*from.model, from.settings, request_));
   SP_ASSIGN(Bisection found, session::bisect(stages, setup_.sides, request_));
-  if (!found.pass.empty()) {
+  if (found.pass.empty()) return found;
+  bool made_there = found.suspects.size() == 1;
+  if (!made_there) {  // of a pass that is only the first in which it shows, no rewrite is to blame
+    SP_ASSIGN(const ValueComparison where, compareValues(setup_.sides, request_));
+    made_there = where.first && where.first->pass == found.pass;
+  }
+  if (made_there) {
     SP_ASSIGN(found.rewrite, bisectRewrites(from.settings, stages, found.pass, setup_.sides, request_));
   }
   return found;
