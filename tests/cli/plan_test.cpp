@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/support/shell.h"
@@ -98,6 +100,24 @@ TEST_F(PlanCommand, MarkdownIsATable) {
   const std::string text = tmp_.contents("plan.md");
   EXPECT_THAT(text, HasSubstr("spscope plan"));
   EXPECT_THAT(text, HasSubstr("| row "));
+}
+
+TEST_F(PlanCommand, TheLongestIsRunBelowTheLimitAndALittleMoreAboveIt) {
+  const std::string settings = " --sp 2 --dp 1 --zero 1 --save sac";
+  const Json row = answer("--on " + profile("24 MB") + " --gpus 2 --whole-loss --step 16" + settings, 0)["rows"][0];
+  const auto longest = row["max_seq"].get<std::int64_t>(), room = row["room"][0].get<std::int64_t>();
+  ASSERT_GT(longest, 320) << output_;
+  const auto measured = [&](std::int64_t seq) -> std::int64_t {
+    const ShellResult done = shell("cd " + std::string(SPSCOPE_SOURCE_DIR) + " && " + SPSCOPE_PROGRAM + " run resources/samples/llama_gqa.pt2" + settings + " --steps 1 --threads 1 --seq " +
+                                   std::to_string(seq) + " --json " + tmp_.path() + "/run.json 2>&1");
+    EXPECT_EQ(done.code, 0) << done.output;
+    const Json out = Json::parse(tmp_.contents("run.json"), nullptr, false);
+    std::int64_t most = 0;
+    for (const Json& bytes : out["peak_bytes"]) most = std::max(most, bytes.get<std::int64_t>());
+    return most;
+  };
+  EXPECT_LE(measured(longest), room);
+  EXPECT_GT(measured((longest * 21 / 20 + 15) / 16 * 16), room);
 }
 
 TEST_F(PlanCommand, OnAGpuTheAllocatorIsToldAndThePageHasTheCurves) {

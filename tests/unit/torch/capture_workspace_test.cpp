@@ -11,6 +11,7 @@
 #include "core/ir/layout.h"
 #include "core/torch/memory.h"
 #include "core/torch/op_call.h"
+#include "core/torch/own_ops.h"
 #include "core/torch/workspace.h"
 
 namespace spscope::exec {
@@ -22,7 +23,10 @@ using Args = std::vector<std::pair<const char*, ir::Attribute>>;
 /// A graph with views in front of the op, so that operands lie in memory as the test wants them.
 class WorkspaceTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { installCountingAllocator(); }
+  static void SetUpTestSuite() {
+    registerOwnOps();
+    installCountingAllocator();
+  }
   void SetUp() override { threads_ = at::get_num_threads(); }
   void TearDown() override { at::set_num_threads(threads_); }
 
