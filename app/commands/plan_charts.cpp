@@ -30,7 +30,6 @@ void addPlanCharts(Page& page, const session::PlanOutcome& outcome, std::size_t 
   }
   if (curves.room.sure > 0) plot.levels.push_back({curves.room.sure, "fits below: " + formatBytes(static_cast<std::int64_t>(curves.room.sure))});
   if (curves.room.hopeful > curves.room.sure) plot.levels.push_back({curves.room.hopeful, "perhaps below: " + formatBytes(static_cast<std::int64_t>(curves.room.hopeful))});
-  page.heading("Peak against the length");
   page.picture(svg(plot));
 }
 
