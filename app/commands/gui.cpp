@@ -20,7 +20,7 @@ class Gui : public Command {
     return "Opens models, stages and traces in a window. With --actions it does what a script says and ends; with --screenshot it leaves a picture of the window. "
            "Both work without a display.\n"
            "Actions, one a line, each ends when its work is done: open FILE, beside TRACE, set NAME VALUE, compile, stage NAME, diff A B, undiff, select NODE, expand MODULE, collapse MODULE, "
-           "colour BY, fit, search WORDS, verify, values (of the selected node), run, start-run, stop LANE, wait, event N, back, forward, debug (starts the debugger), debug LINE (a command of spscope debug; step, continue, break ... also without the word), pause, end-debug, theme dark|light, size W H, panel NAME, curve KEY (of the memory panel), screenshot FILE, export FILE, close.";
+           "colour BY, fit, search WORDS, verify, values (of the selected node), run, start-run, stop LANE, wait, event N, back, forward, debug (starts the debugger), debug LINE (a command of spscope debug; step, continue, break ... also without the word), pause, end-debug, theme dark|light, size W H, panel NAME, curve KEY (of the memory panel), plan DEVICE N, take ROW (of the plan), screenshot FILE, export FILE, close.";
   }
   std::string examples() const override {
     return "  spscope gui llama.pt2\n"

@@ -19,6 +19,7 @@
 
 #include "ui/qt/panels/inspector_panel.h"
 #include "ui/qt/panels/memory_panel.h"
+#include "ui/qt/panels/plan_panel.h"
 #include "ui/qt/panels/run_panel.h"
 #include "ui/qt/qt_theme.h"
 
@@ -222,6 +223,37 @@ TEST_F(PanelsTest, ARunFromItsFormToItsPlotsAndTheVerdict) {
   ASSERT_GT(gradients->rowCount(), 3);
   Q_EMIT gradients->cellClicked(0, 0);
   EXPECT_NE(workspace.selection().node, ir::kNone);
+}
+
+TEST_F(PanelsTest, AClickOnARowOfWhatFitsSetsAndCompilesIt) {
+  workspace.open(SPSCOPE_SOURCE_DIR "/resources/samples/llama_gqa.pt2");
+  ASSERT_TRUE(idle());
+  PlanPanel panel(workspace);
+  look(panel, "plan-empty", {720, 240});
+  grab(panel, QSize(60, 40));
+  ASSERT_TRUE(panel.view().set("device", "CPU-24"));
+  ASSERT_TRUE(panel.view().set("gpus", "2"));
+  ASSERT_TRUE(panel.view().set("want", "table"));
+  panel.findChild<QPushButton*>(QStringLiteral("primary"))->click();
+  ASSERT_TRUE(idle());
+  ASSERT_FALSE(panel.view().error()) << panel.view().error()->format();
+  auto* table = panel.findChild<QTableWidget*>();
+  ASSERT_EQ(table->rowCount(), static_cast<int>(panel.view().outcome()->rows.size()));
+  EXPECT_EQ(table->horizontalHeaderItem(0)->text(), QStringLiteral("sp x dp"));
+  look(panel, "plan", {720, 240});
+  int row = -1;
+  for (std::size_t i = 0; i < panel.view().outcome()->rows.size(); ++i)
+    if (const auto& r = panel.view().outcome()->rows[i]; !r.illegal && r.configuration.sp == 2 && r.configuration.save == "all" && r.configuration.zero == 1) row = static_cast<int>(i);
+  ASSERT_GE(row, 0);
+  const std::int64_t peak = panel.view().outcome()->rows[static_cast<std::size_t>(row)].footprint.compiled_peak;
+  table->scrollToItem(table->item(row, 0));
+  click(*table->viewport(), table->visualItemRect(table->item(row, 0)).center());
+  ASSERT_TRUE(idle());
+  ASSERT_TRUE(workspace.compiled());
+  EXPECT_EQ(workspace.settings().compile.save, "all");
+  EXPECT_EQ(workspace.settings().compile.zero, 1);
+  EXPECT_EQ(workspace.compiled()->figures.memory.peak, peak);
+  EXPECT_EQ(table->currentRow(), row);
 }
 
 TEST_F(PanelsTest, AFailureIsShownWhereItArose) {

@@ -3,10 +3,12 @@
 // `./run bench published`.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/session/compile_shared.h"
 #include "core/session/plan/footprint.h"
+#include "core/session/plan/offload.h"
 
 namespace spscope::session {
 namespace {
@@ -66,6 +68,41 @@ TEST_F(Published, WhatLayersHandOnIsTokensTimesHiddenTimesTwo) {
       EXPECT_EQ(sum, (kLayers - 1) * one) << "sp " << sp << ", " << seq << " tokens";
       EXPECT_EQ(sum + embedding, kLayers * one);
     }
+}
+
+/// The same report, and accelerate#4175 (24.73 GB with offload and without, 79.43 without checkpoints): where the forward ends, all
+/// but the last checkpoint have left, each tokens x hidden x 2 bytes; the peak changes by those that would be in it, and by no more.
+TEST_F(Published, OffloadLowersThePeakOnlyByCheckpointsThatAreInIt) {
+  const std::string path = big("llama_l4_h512");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "the models of the zoo are not there: " << path;
+  constexpr std::int64_t kSeq = 8192, kHidden = 512;
+  for (const char* save : {"sac", "all"}) {
+    SCOPED_TRACE(save);
+    const auto outcome = compiled(path, kSeq, 1, save, false);
+    ASSERT_TRUE(outcome);
+    const ir::Graph& program = *outcome->compiled.programs[static_cast<std::size_t>(outcome->figures.program)];
+    const passes::MemoryCurve& before = outcome->figures.memory;
+    const std::vector<Checkpoint> checkpoints = findCheckpoints(program);
+    // What `all` keeps of a layer's input is its float32 copy: no checkpoint lies between layers.
+    ASSERT_EQ(checkpoints.size(), std::string(save) == "sac" ? 3U : 0U);
+    std::vector<std::int64_t> live = before.live;
+    const std::int64_t host = moveToHost(checkpoints, live);
+    std::int64_t left = 0, in_peak = 0;
+    for (const Checkpoint& c : checkpoints) {
+      EXPECT_EQ(c.bytes, kSeq * kHidden * 2);
+      if (c.back <= c.gone) continue;
+      left += c.bytes;
+      if (c.gone <= before.peak_position && before.peak_position < c.back) in_peak += c.bytes;
+    }
+    EXPECT_EQ(host, left);
+    EXPECT_EQ(left, checkpoints.empty() ? 0 : static_cast<std::int64_t>(checkpoints.size() - 1) * kSeq * kHidden * 2);
+    EXPECT_EQ(before.live[static_cast<std::size_t>(before.peak_position)] - live[static_cast<std::size_t>(before.peak_position)], in_peak);
+    const std::int64_t after = *std::max_element(live.begin(), live.end());
+    EXPECT_LE(before.peak - after, in_peak);
+    if (in_peak == 0) {
+      EXPECT_EQ(after, before.peak);
+    }
+  }
 }
 
 /// ALST's recipes, Llama 8B on one GPU and nothing else: 71.91 GB at 32,000 tokens, 137.36 at 65,000. Whether a GB is 10^9 or 2^30

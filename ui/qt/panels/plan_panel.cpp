@@ -144,6 +144,15 @@ PlanPanel::PlanPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), v
   fill();
 }
 
+/// A field that loses the keyboard as it goes says what it holds: by then there is no view-model to hear it.
+PlanPanel::~PlanPanel() {
+  for (const auto& [name, box] : fields_) {
+    box->disconnect();
+    if (box->lineEdit() != nullptr) box->lineEdit()->disconnect();
+  }
+  table_->disconnect();
+}
+
 void PlanPanel::say(const Status& status) {
   colour(problem_, Tone::kBad);
   const QString text = status ? QString() : toQt(status.error().message + (status.error().legal.empty() ? "" : ". Legal: " + status.error().legal));

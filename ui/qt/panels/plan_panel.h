@@ -32,6 +32,7 @@ class PlanPanel final : public QWidget {
  public:
   /// The workspace outlives the panel.
   PlanPanel(Workspace& workspace, QWidget* parent = nullptr);
+  ~PlanPanel() override;
   PlanView& view() { return view_; }
   QString headline() const { return QString::fromStdString(view_.header()); }
   std::function<void()> on_headline;
