@@ -76,7 +76,7 @@ TEST_F(DebugFaults, AWrongValueOfOneRankDiffersFromTheUnshardedOne) {
     const dbg::Stop stop = say("continue").stop.value();
     EXPECT_EQ(stop.reason, dbg::StopReason::kBreakpoint);
     EXPECT_EQ(stop.rank, 1);
-    // The first value behind the mistake that the unsharded program has, too; as the comparison of the whole step says.
+    // As the comparison of the whole step says.
     const auto wrong = say("wrong").wrong.value();
     ASSERT_TRUE(wrong.first);
     EXPECT_EQ(stop.node, wrong.first->node);

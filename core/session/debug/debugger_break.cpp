@@ -170,10 +170,17 @@ Result<std::optional<Debugger::Met>> Debugger::metAcrossRanks(const Condition& c
   std::vector<exec::TensorBag> parts(static_cast<std::size_t>(ranks()));
   for (int r = 0; r < ranks(); ++r) {
     if (!of_rank.contains(r)) {  // it came to it before the breakpoint was there, or all ranks do in this move
-      auto now = tape_.value(r, *(differs ? partOn(r, name, c.reference) : valueNamed(r, name)));
+      const ir::ValueId part = *(differs ? partOn(r, name, c.reference) : valueNamed(r, name));
+      auto now = tape_.value(r, part);
       if (!now && now.error().code != "value-not-live") return std::move(now).error();
-      if (!now) return no;
-      of_rank[r] = std::move(*now);
+      if (now) {
+        of_rank[r] = std::move(*now);
+      } else if (!differs || valueNamed(r, name)) {
+        return no;
+      } else {  // another value of this rank stands for it: a rank without a node of that name is ahead, and may have freed it
+        SP_ASSIGN(Parts again, this->parts(graph(r).value(part).name, r));
+        of_rank[r] = std::move(again.of_rank[static_cast<std::size_t>(r)]);
+      }
     }
     parts[static_cast<std::size_t>(r)] = of_rank[r];
   }
