@@ -43,12 +43,6 @@ Json configurationJson(const session::Configuration& c) {
 
 double seconds(double ns) { return ns * 1e-9; }
 
-/// "1.2 s (0.8 to 2.1)": never without its interval.
-std::string timeText(const session::StepTime& t) {
-  const double unit = t.high < 1e6 ? 1e3 : t.high < 1e9 ? 1e6 : 1e9;
-  return strf("%.3g %s (%.3g to %.3g)", t.middle / unit, unit == 1e9 ? "s" : unit == 1e6 ? "ms" : "us", t.low / unit, t.high / unit);
-}
-
 /// What a node's memory holds where its ranks share it, what a rank's device holds otherwise.
 double together(const PlanRequest& what, const PlanRow& row) { return what.profile.shared ? std::min(row.configuration.ranks(), what.space.gpus) : 1; }
 

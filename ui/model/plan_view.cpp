@@ -167,8 +167,8 @@ void PlanView::tell() {
 }
 
 std::vector<std::string> PlanView::columns() const {
-  if (wantOf(answered_.want) == PlanWant::kMaxSeq) return {"sp x dp", "ZeRO", "memory", "loss", "longest", "perhaps", "peak there", "work", "needs in all"};
-  return {"sp x dp", "ZeRO", "memory", "loss", "verdict", "peak", "work", "needs in all"};
+  if (wantOf(answered_.want) == PlanWant::kMaxSeq) return {"sp x dp", "ZeRO", "memory", "loss", "longest", "perhaps", "peak there", "a step", "work", "needs in all"};
+  return {"sp x dp", "ZeRO", "memory", "loss", "verdict", "peak", "a step", "work", "needs in all"};
 }
 
 std::vector<PlanTableRow> PlanView::rows() const {
@@ -196,6 +196,7 @@ std::vector<PlanTableRow> PlanView::rows() const {
       if (longest) r.cells.insert(r.cells.end(), {row.max_seq > 0 ? std::to_string(row.max_seq) + star : "-", row.possible_seq > row.max_seq ? std::to_string(row.possible_seq) : "-"});
       else r.cells.push_back(verdictText(row.verdict) + star);
       r.cells.push_back(bytesText(static_cast<double>(row.footprint.peak_high)));
+      r.cells.push_back(session::timeText(row.footprint.time));
       r.cells.push_back(least > 0 ? strf("%.2f", row.work_per_token / least) : "-");
       r.cells.push_back(bytesText(row.need_low) + " to " + bytesText(row.need_high));
     }

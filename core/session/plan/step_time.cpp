@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "core/base/strings.h"
 #include "core/ir/mesh_axis.h"
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
@@ -292,6 +293,11 @@ class Timer {
 
 StepTime estimateStep(const ir::Graph& program, const passes::Settings& settings, const DeviceProfile& profile, const StepExtras& extras) {
   return Timer(program, settings, profile, extras).run();
+}
+
+std::string timeText(const StepTime& t) {
+  const double unit = t.high < 1e6 ? 1e3 : t.high < 1e9 ? 1e6 : 1e9;
+  return strf("%.3g %s (%.3g to %.3g)", t.middle / unit, unit == 1e9 ? "s" : unit == 1e6 ? "ms" : "us", t.low / unit, t.high / unit);
 }
 
 }  // namespace spscope::session

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -22,6 +23,9 @@ struct StepTime {
   double communication = 0;              ///< ... collectives, one after the other
   double exposed = 0;                    ///< ... of the step, in which compute waits for a collective or a copy
 };
+
+/// "7.76 s (6.92 to 9.14)": never without its interval.
+std::string timeText(const StepTime& time);
 
 /// What a step does that its program does not say.
 struct StepExtras {

@@ -3,6 +3,8 @@
 // of the selected node, marks on the graph.
 #include "ui/model/debug/debug_session.h"
 
+#include <gmock/gmock.h>
+
 #include "tests/support/temp_folder.h"
 #include "tests/support/workspace_fixture.h"
 #include "ui/model/debug/line_history.h"
@@ -173,6 +175,7 @@ TEST_F(DebugSessionTest, ASearchForTheFirstWrongNodeCanBeStopped) {
   say("wrong");
   ASSERT_TRUE(debug.wrong());
   EXPECT_FALSE(debug.wrong()->first) << "and begun again";
+  EXPECT_THAT(debug.headline(), testing::StartsWith("nothing is wrong: "));
 }
 
 TEST_F(DebugSessionTest, BreakpointsAreTheModelsAndGoWithTheDebugger) {
@@ -328,6 +331,7 @@ TEST_F(DebugSessionTest, TheFirstWrongNodeIsSelected) {
   ASSERT_TRUE(debug.wrong());
   ASSERT_TRUE(debug.wrong()->first);
   EXPECT_EQ(debug.wrong()->first->source, "chaotic.py:26");
+  EXPECT_THAT(debug.headline(), testing::HasSubstr("first wrong: %" + debug.wrong()->first->node));
   EXPECT_EQ(selected(), debug.wrong()->first->node);
   EXPECT_EQ(workspace.selection().rank, debug.wrong()->first->ranks.front());
 }

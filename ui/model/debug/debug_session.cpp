@@ -221,6 +221,7 @@ void DebugSession::take(const Command& command, Done done) {
     return pump();
   }
   last_error_ = a.error;
+  answered_wrong_ = a.wrong.has_value();
   for (ConsoleEntry& e : console_) {
     if (e.number != command.number) continue;
     e.text = text ? text(a) : plainText(a);
@@ -299,6 +300,10 @@ std::string DebugSession::headline() const {
     case State::kStopped: break;
   }
   if (last_error_) return last_error_->message;
+  if (answered_wrong_) {
+    if (!wrong_->first) return strf("nothing is wrong: %lld values and all results are the unsharded ones", static_cast<long long>(wrong_->compared));
+    return "first wrong: %" + wrong_->first->node + (wrong_->first->ranks.size() == 1 ? " on rank " : " on ranks ") + rangesText(wrong_->first->ranks) + ", made by " + wrong_->first->pass;
+  }
   if (!stop_) return {};
   if (!stop_->message.empty()) return stop_->message;
   std::vector<int> at;

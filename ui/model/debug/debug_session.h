@@ -131,6 +131,7 @@ class DebugSession {
   std::optional<session::debug::Stop> stop_;
   std::optional<Error> start_error_, last_error_;
   std::optional<session::ValueComparison> wrong_;
+  bool answered_wrong_ = false;  ///< by the last command
   std::vector<ConsoleEntry> console_;
   std::int64_t last_number_ = 0;
   BreakpointList list_;
