@@ -191,6 +191,30 @@ TEST_F(PlanTest, PeaksRiseWithTheLengthAndLengthsWithTheCapacity) {
   }
 }
 
+TEST_F(PlanTest, MoreBudgetNeverTakesLessMemoryNorGoesFurther) {
+  PlanRequest what = ask(sample(), 1e12, 2);
+  what.open.seq = 1024;
+  what.space.sp = {2};
+  what.space.zero = {1};
+  what.space.tile_loss = {false};
+  const std::vector<std::string> rising{"budget=0", "budget=0.1", "budget=0.25", "budget=0.5", "budget=0.75", "budget=1"};
+  what.space.save = rising;
+  std::map<std::string, PlanRow> at_length, longest;
+  what.want = PlanWant::kTable;
+  for (const PlanRow& row : planned(what).rows) at_length.emplace(row.configuration.save, row);
+  what.want = PlanWant::kMaxSeq;
+  what.profile = device(60e6);
+  for (const PlanRow& row : planned(what).rows) longest.emplace(row.configuration.save, row);
+  ASSERT_EQ(at_length.size(), rising.size());
+  ASSERT_EQ(longest.size(), rising.size());
+  for (std::size_t i = 1; i < rising.size(); ++i) {
+    const PlanRow &less = at_length.at(rising[i - 1]), &more = at_length.at(rising[i]);
+    EXPECT_LE(less.footprint.peak_high, more.footprint.peak_high) << rising[i];
+    EXPECT_GE(longest.at(rising[i - 1]).max_seq, longest.at(rising[i]).max_seq) << rising[i];
+  }
+  EXPECT_LT(at_length.at("budget=0").footprint.peak_high, at_length.at("budget=1").footprint.peak_high);
+}
+
 TEST_F(PlanTest, VerdictsFollowTheProfilesIntervals) {
   PlanRequest what = ask(sample(), 1e12, 2);
   what.want = PlanWant::kFits;
