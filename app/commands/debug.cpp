@@ -99,16 +99,23 @@ class Debug : public Command {
       if (!answer.error) page.append(debugPage(answer));
       SP_TRY(report.tell(page, debugJson(answer)));
       SP_TRY(request.cancel.check());
-      if (answer.error) {
-        Error error = *answer.error;
+      if (const std::optional<Error> failed = whatFailed(answer)) {
+        Error error = *failed;
         error.message = strf("line %d, %s: ", number, line.c_str()) + error.message;
         error.outcome = Outcome::kNo;
         if (error.remedy.empty() && error.code == "usage") error.remedy = "help lists the commands.";
         return error;
       }
-      if (answer.quit) break;
+      if (answer.quit) return 0;
     }
+    SP_TRY(request.cancel.check());  // a signal ends the wait for the next line, too: that is no end of the script
     return 0;
+  }
+
+  /// A node or a file that failed on the way is an answer to a person, who stands before it; a script fails by it.
+  static std::optional<Error> whatFailed(const dbg::Answer& answer) {
+    if (answer.error || !answer.stop || answer.stop->reason != dbg::StopReason::kFailed) return answer.error;
+    return makeError("debug-step-failed", answer.stop->message, Outcome::kNo);
   }
 
   /// With an editor: standard output is the protocol's alone, and what else is printed goes to standard error.

@@ -486,6 +486,8 @@ const std::vector<CodeInfo>& allCodes() {
          "there is no request readMemory"},
         {"debug-no-node", "The program has no node of that name, op, module or line.", "See find in the debugger; names may hold * and ?.",
          "the program has no node that is op aten.softmax"},
+        {"debug-step-failed", "A node failed on a rank, or a breakpoint's file could not be written, while a script moved the ranks.",
+         "See the code in brackets; the ranks stand before the node, and a person's session goes on there.", "line 2, continue: [file-unwritable] /nowhere/x.npy: the folder /nowhere does not exist"},
         {"debug-no-placement", "Nothing says how the ranks' parts of a value go together.", "Look at it rank by rank.",
          "nothing says how the ranks' parts of %mul_3 go together"},
         {"debug-no-twin", "The unsharded program has no such value.", "Compare what it is computed from, or what is computed from it.",

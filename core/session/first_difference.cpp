@@ -14,6 +14,7 @@
 #include "core/session/value_map.h"
 #include "core/session/value_scale.h"
 #include "core/session/virtual_programs.h"
+#include "core/torch/shards.h"
 #include "core/torch/value_compare.h"
 
 namespace spscope::session {
@@ -212,9 +213,30 @@ class Comparer {
         }
       }
     }
-    SP_ASSIGN(const std::vector<exec::StepResult> results, ranks.finish());
+    SP_ASSIGN(std::vector<exec::StepResult> results, ranks.finish());
     if (sides_.unsettled) out_.equal = !best_.first;
-    return out_.runs == 1 && !sides_.unsettled ? compareResults(ranks, results) : Status();
+    if (out_.runs != 1 || sides_.unsettled) return {};
+    SP_TRY(joinBlocks(results));
+    return compareResults(ranks, results);
+  }
+
+  /// From shard-optimizer on (--zero 1) each rank has its blocks of the gradients only: what they make up is compared, as verify does.
+  Status joinBlocks(std::vector<exec::StepResult>& results) const {
+    const TensorBag& wanted = reference_.result.gradients;
+    bool blocks = false;
+    for (const exec::StepResult& r : results)
+      for (const std::string& name : r.gradients.names()) {
+        if (!wanted.contains(name)) continue;
+        SP_ASSIGN(const TensorBag::Entry have, r.gradients.entry(name));
+        SP_ASSIGN(const TensorBag::Entry whole, wanted.entry(name));
+        blocks = blocks || ir::numel(have.shape) < ir::numel(whole.shape);
+      }
+    if (!blocks) return {};
+    std::vector<TensorBag> bags;
+    for (const exec::StepResult& r : results) bags.push_back(r.gradients);
+    SP_ASSIGN(const TensorBag joined, exec::joinShards(bags, wanted));
+    for (exec::StepResult& r : results) r.gradients = joined;
+    return {};
   }
 
   Status compare(const Node& n, ValueId v, const Graph& graph, const Counterpart& c, const std::vector<TensorBag>& parts) {

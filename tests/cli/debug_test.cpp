@@ -142,6 +142,29 @@ TEST_F(DebugCommand, AScriptEndsAtTheFirstCommandThatFails) {
   EXPECT_EQ(Json::parse(refused.out)["refusals"].size(), 1U);
 }
 
+TEST_F(DebugCommand, BlocksOfGradientsAreComparedAsTheWholeThatTheyMakeUp) {
+  const Answer right = debug("wrong\nbisect\n", "--sp 2 --zero 1 --dtype float64 --json -");
+  EXPECT_EQ(right.code, 0) << right.out;
+  ASSERT_EQ(right.lines.size(), 3U) << right.out;
+  EXPECT_TRUE(right.lines[0]["first_wrong"].is_null()) << right.lines[0];
+  EXPECT_EQ(right.lines[0]["equal"], true);
+  EXPECT_EQ(right.lines[1]["bisect"]["pass"], "") << right.lines[1];
+  const Answer wrong = debug("wrong\n", "--sp 2 --zero 1 --dtype float64 --plant wrong-derivative --json -");
+  EXPECT_EQ(wrong.code, 0) << wrong.out;
+  ASSERT_EQ(wrong.lines.size(), 2U) << wrong.out;
+  EXPECT_EQ(wrong.lines[0]["equal"], false);
+  EXPECT_EQ(wrong.lines[0]["first_wrong"]["pass"], "build-joint") << wrong.lines[0];
+}
+
+TEST_F(DebugCommand, AScriptFailsByAFileOfABreakpointThatCannotBeWritten) {
+  const Answer a = debug("break op aten.mm* do save /no/such/folder/x.npy\ncontinue\nwhere\n", "--sp 2 --json -");
+  EXPECT_EQ(a.code, 1) << a.out;
+  ASSERT_EQ(a.lines.size(), 3U) << a.out;
+  EXPECT_EQ(a.lines[1]["reason"], "failed");
+  EXPECT_EQ(a.lines[2]["error"]["code"], "debug-step-failed");
+  EXPECT_THAT(a.lines[2]["error"]["message"].get<std::string>(), HasSubstr("[file-unwritable] /no/such/folder"));
+}
+
 /// The same but for how long it took and what was asked.
 Json withoutTimes(Json answer) {
   for (const char* key : {"seconds", "asked", "flags", "argv", "peak_rss_bytes", "started", "machine", "command_line", "settings"}) answer.erase(key);
@@ -184,6 +207,19 @@ TEST_F(DebugCommand, ADebuggerThatIsKilledLeavesNoRankBehind) {
     for (int i = 0; i < 1000 && dist::isRunning(pid); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     EXPECT_FALSE(dist::isRunning(pid)) << pid;
   }
+}
+
+TEST_F(DebugCommand, ASignalWhileItWaitsForTheNextLineIsNoEndOfTheScript) {
+  const std::string commands = tmp_.path("commands.fifo");
+  ASSERT_EQ(::mkfifo(commands.c_str(), 0600), 0);
+  const int fifo = ::open(commands.c_str(), O_RDWR);
+  dist::Process debugger(SPSCOPE_PROGRAM, {"debug", std::string(SPSCOPE_SOURCE_DIR) + "/resources/samples/llama_gqa.pt2", "--seq", "64", "--threads", "1", "--sp", "2", "--commands", commands});
+  const std::string line = "where\n";
+  ASSERT_EQ(::write(fifo, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  EXPECT_TRUE(debugger.awaitLine("> where")) << debugger.text();
+  ::kill(debugger.pid(), SIGTERM);
+  ::close(fifo);
+  EXPECT_EQ(debugger.wait(), 1) << debugger.text();
 }
 
 }  // namespace
