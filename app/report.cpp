@@ -168,6 +168,15 @@ Status Report::tell(const Page& answer, const Json& object) {
   return json_path_.empty() ? Status() : writeLine(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
+Status Report::answer(const Page& answer, const std::string& markdown_path, const std::string& title) {
+  if (markdown_path == "-") {
+    appendix.append(answer);
+    return print(answer.markdown(title), json_path_ == "-" ? stderr : stdout, "the answer");
+  }
+  page.append(answer);
+  return markdown_path.empty() ? Status() : writeOutput(markdown_path, answer.markdown(title));
+}
+
 int Report::finish(int code) {
   const bool as_text = log::format() == log::Format::kText;
   for (const Diagnostic& d : diagnostics.all()) {

@@ -49,6 +49,10 @@ class Report {
   /// That it is such a command: every object of it is one line.
   void tellAtOnce() { at_once_ = true; }
 
+  /// The answer, and its form as --markdown OUT asks for it: "-" stands in place of the text on standard output (on standard error where
+  /// --json has that), "" asks for none. The page of --report has the answer always. Error: file-unwritable.
+  Status answer(const Page& answer, const std::string& markdown_path, const std::string& title);
+
   Page page;              ///< what the person reads
   Page appendix;          ///< further figures for the page of --report
   Json json;              ///< the command's own fields

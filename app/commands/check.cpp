@@ -66,7 +66,7 @@ class Check : public Command {
     command.add_flag("--allow-replicated", allow_replicated_, "go on even where nothing can be sharded");
     command.option_defaults()->group("Output");
     command.add_option("--junit", junit_, "write the rules as a JUnit report")->type_name("OUT");
-    command.add_option("--markdown", markdown_, "write the rules as Markdown")->type_name("OUT");
+    command.add_option("--markdown", markdown_, "write the rules as Markdown; -: to standard output, in place of the text")->type_name("OUT");
   }
 
   bool mayBeAbandoned() const override { return true; }
@@ -88,9 +88,8 @@ class Check : public Command {
     fill(report.json, outcome);
     Page page;
     describe(page, model->display_name, outcome);
-    report.page.append(page);
+    SP_TRY(report.answer(page, markdown_, "spscope check " + model->display_name));
     if (!junit_.empty()) SP_TRY(writeOutput(junit_, junit(model->display_name, outcome)));
-    if (!markdown_.empty()) SP_TRY(writeOutput(markdown_, page.markdown("spscope check " + model->display_name)));
     return outcome.ok ? 0 : 1;
   }
 

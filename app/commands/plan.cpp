@@ -3,7 +3,6 @@
 #include "core/session/plan/plan.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "app/commands/command.h"
 #include "app/commands/plan_report.h"
@@ -105,14 +104,7 @@ class Plan : public Command {
     }
     const std::size_t row = row_ > 0 ? static_cast<std::size_t>(row_ - 1) : startOfLevers(outcome, what.want);
     addPlanJson(report.json, what, outcome, row);
-    const Page page = planPage(what, outcome, row, row_ > 0);
-    if (markdown_ == "-") {
-      std::fputs(page.markdown("spscope plan " + model_.path).c_str(), report.jsonToStdout() ? stderr : stdout);
-      report.appendix.append(page);
-    } else {
-      report.page.append(page);
-    }
-    if (!markdown_.empty() && markdown_ != "-") SP_TRY(writeOutput(markdown_, page.markdown("spscope plan " + model_.path)));
+    SP_TRY(report.answer(planPage(what, outcome, row, row_ > 0), markdown_, "spscope plan " + model_.path));
     const bool any = std::any_of(outcome.rows.begin(), outcome.rows.end(), [](const session::PlanRow& r) { return !r.illegal && r.verdict == session::Verdict::kFits; });
     return what.want == session::PlanWant::kTable || any ? 0 : 1;
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Breakpoints as a client sets them, and what it asks about one that was met.
 #include "app/dap/session.h"
-#include "core/base/strings.h"
 
 namespace spscope::app::dap {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a session begins and ends.
 #include "app/dap/session.h"
-#include "core/base/strings.h"
 
 namespace spscope::app::dap {
 

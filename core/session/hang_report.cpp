@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/base/strings.h"
 #include "core/dist/call_dump.h"
 #include "core/hang/verdict.h"
 

@@ -8,9 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/strings.h"
-#include "core/dist/c10d/gloo.h"
-#include "core/dist/launcher.h"
-#include "core/session/run.h"
+#include "core/session/rank_errand.h"
 #include "core/torch/self_test.h"
 
 namespace spscope::session {
@@ -37,21 +35,10 @@ std::pair<double, double> spread(std::vector<double> times) {
 }  // namespace
 
 Result<LinkRates> measureLinks(int ranks, std::chrono::milliseconds deadline, const CancelToken& cancel) {
-  dist::LaunchSpec spec;
-  spec.program = rankProgram();
-  spec.arguments = {"rank"};
-  spec.ranks = ranks;
-  spec.threads = 1;
-  spec.request = dist::Message{kKind, {{"deadline_ms", std::to_string(deadline.count())}}}.encode();
-  spec.stall_timeout = deadline;
-  spec.grace = std::chrono::milliseconds(500);
-  spec.cancel = cancel;
   std::vector<dist::Message> told(static_cast<std::size_t>(ranks));
-  SP_ASSIGN(const dist::RunOutcome run, dist::launch(spec, [&](int rank, const dist::Message& m) {
+  SP_TRY(sendErrand(kKind, ranks, deadline, cancel, [&](int rank, const dist::Message& m) {
     if (m.kind == "rates") told[static_cast<std::size_t>(rank)] = m;
   }));
-  if (run.failure) return run.failure->toError(run.ranks);
-  if (run.cancelled) return makeError("cancelled", "cancelled on request", Outcome::kNo);
   LinkRates out;
   out.ranks = ranks;
   out.times = kLarge;
@@ -73,23 +60,15 @@ Result<LinkRates> measureLinks(int ranks, std::chrono::milliseconds deadline, co
 }
 
 bool isLinkMeasurement(const std::string& request) {
-  const auto message = dist::Message::decode(request);
-  return message && message->kind == kKind;
+  return isErrand(request, kKind);
 }
 
 Status measureAsRank(dist::RankReporter& reporter) {
-  const auto message = dist::Message::decode(reporter.request());
-  dist::Rendezvous at;
-  at.rank = reporter.rank();
-  at.size = reporter.size();
-  at.file = reporter.storeFile();
-  at.timeout = at.connect_timeout = std::chrono::milliseconds(message ? std::atoll(message->at("deadline_ms").c_str()) : 10'000);
-  at.on_collective = [&](std::string_view op, std::int64_t sequence, bool inside) { reporter.collective(op, sequence, inside); };
   reporter.phase("measure");
   SP_ASSIGN(const auto kernels, exec::torchSelfTest());  // what a rank has of torch once it computes
   (void)kernels;
   const std::int64_t own = memoryLine("RssAnon"), resident = memoryLine("VmRSS");
-  SP_ASSIGN(const auto group, dist::connectGloo(at));
+  SP_ASSIGN(const auto group, meetOthers(reporter));
   std::vector<double> small, large;
   double value = 1;
   for (int i = 0; i < kSmall; ++i) {
@@ -100,7 +79,7 @@ Status measureAsRank(dist::RankReporter& reporter) {
   }
   std::int64_t grown = 0;
   {
-    const auto ranks = static_cast<std::size_t>(at.size);
+    const auto ranks = static_cast<std::size_t>(reporter.size());
     std::vector<float> send(ranks * kBlockBytes / sizeof(float), 1.0F), receive(send.size());
     const std::vector<std::int64_t> counts(ranks, kBlockBytes / static_cast<std::int64_t>(sizeof(float)));
     const std::int64_t before = memoryLine("RssAnon");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/virtual_programs.h"
 
+#include "core/session/first_difference.h"
+
 namespace spscope::session {
 
 Result<exec::VirtualRanks> prepareRanks(const std::vector<std::shared_ptr<const ir::Graph>>& graphs, const exec::TensorBag& state) {
@@ -14,6 +16,15 @@ Result<exec::VirtualRanks> prepareRanks(const std::vector<std::shared_ptr<const 
   }
   SP_ASSIGN(exec::VirtualRanks ranks, exec::VirtualRanks::create(std::move(programs)));
   SP_TRY(ranks.bind(state));
+  return ranks;
+}
+
+Result<exec::VirtualRanks> beginRanks(const Sides& sides, const Request& request) {
+  SP_ASSIGN(exec::VirtualRanks ranks, prepareRanks(sides.programs, sides.state));
+  exec::StepOptions options = sides.step;
+  options.observer = nullptr;
+  options.cancel = request.cancel;
+  SP_TRY(ranks.begin(sides.inputs, options));
   return ranks;
 }
 

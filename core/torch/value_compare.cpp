@@ -7,21 +7,13 @@
 #include <cmath>
 #include <limits>
 
-#include "core/torch/tensor_bag_impl.h"
+#include "core/torch/elements.h"
 
 namespace spscope::exec {
 namespace {
 
-constexpr std::int64_t kBlock = 1 << 18;  // elements converted at a time
-constexpr double kSentinel = 1e30;        // masks hold the most negative number there is: it measures nothing
+constexpr double kSentinel = 1e30;  // masks hold the most negative number there is: it measures nothing
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-Result<at::Tensor> only(const TensorBag& bag) {
-  if (bag.size() != 1) return makeError("tensor-missing", "a bag of one tensor is wanted");
-  const at::Tensor& t = bag.impl().tensors.front();
-  if (t.is_complex()) return makeError("tensor-dtype", "%" + bag.impl().names.front() + " is complex");
-  return t;
-}
 
 /// The dimension `shard.dim` as [outer, blocks]: what a rank holds is then a window of the second.
 at::Tensor unfolded(const at::Tensor& t, const ir::ShardSpec& shard) {
@@ -37,44 +29,24 @@ struct Worst {
 
 Worst differenceOf(const at::Tensor& got, const at::Tensor& wanted) {
   Worst out;
-  const at::Tensor a = got.contiguous().view({-1}), b = wanted.contiguous().view({-1});
-  for (std::int64_t first = 0; first < a.numel(); first += kBlock) {
-    const std::int64_t count = std::min(kBlock, a.numel() - first);
-    const at::Tensor x = a.narrow(0, first, count).to(at::kDouble), y = b.narrow(0, first, count).to(at::kDouble);
-    const double* xs = x.const_data_ptr<double>();
-    const double* ys = y.const_data_ptr<double>();
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (xs[i] == ys[i] || (std::isnan(xs[i]) && std::isnan(ys[i]))) continue;
-      double d = std::abs(xs[i] - ys[i]);
-      if (std::isfinite(d)) out.finite += d * d;
-      else d = kInfinity;
-      out.squares += d * d;
-      out.max_rel = std::max(out.max_rel, ys[i] == 0.0 ? kInfinity : d / std::abs(ys[i]));
-      if (d > out.max_abs) out.max_abs = d, out.index = first + i, out.got = xs[i], out.wanted = ys[i];
-    }
-  }
+  forElements(got, wanted, [&out](std::int64_t i, double x, double y) {
+    if (x == y || (std::isnan(x) && std::isnan(y))) return;
+    double d = std::abs(x - y);
+    if (std::isfinite(d)) out.finite += d * d;
+    else d = kInfinity;
+    out.squares += d * d;
+    out.max_rel = std::max(out.max_rel, y == 0.0 ? kInfinity : d / std::abs(y));
+    if (d > out.max_abs) out.max_abs = d, out.index = i, out.got = x, out.wanted = y;
+  });
   return out;
 }
 
 double norm(const at::Tensor& t) {
   double squares = 0.0;
-  const at::Tensor flat = t.contiguous().view({-1});
-  for (std::int64_t first = 0; first < flat.numel(); first += kBlock) {
-    const at::Tensor block = flat.narrow(0, first, std::min(kBlock, flat.numel() - first)).to(at::kDouble);
-    const double* x = block.const_data_ptr<double>();
-    for (std::int64_t i = 0; i < block.numel(); ++i)
-      if (std::abs(x[i]) < kSentinel) squares += x[i] * x[i];
-  }
+  forElements(t, [&squares](std::int64_t, double x) {
+    if (std::abs(x) < kSentinel) squares += x * x;
+  });
   return std::sqrt(squares);
-}
-
-ir::Dims unravel(std::int64_t flat, at::IntArrayRef shape) {
-  ir::Dims out(shape.size());
-  for (std::size_t d = shape.size(); d-- > 0;) {
-    out[d] = flat % shape[d];
-    flat /= shape[d];
-  }
-  return out;
 }
 
 }  // namespace
@@ -117,16 +89,16 @@ std::vector<Assembly> assembliesFor(const std::vector<ir::Dims>& parts, const ir
 }
 
 Result<double> normOfValue(const TensorBag& value) {
-  SP_ASSIGN(const at::Tensor t, only(value));
+  SP_ASSIGN(const at::Tensor t, onlyTensor(value));
   return norm(t);
 }
 
 Result<ValueDifference> compareValue(const std::vector<TensorBag>& parts, const TensorBag& whole, const Assembly& how) {
-  SP_ASSIGN(const at::Tensor reference, only(whole));
+  SP_ASSIGN(const at::Tensor reference, onlyTensor(whole));
   std::vector<at::Tensor> tensors;
   std::vector<ir::Dims> shapes;
   for (const TensorBag& part : parts) {
-    SP_ASSIGN(at::Tensor t, only(part));
+    SP_ASSIGN(at::Tensor t, onlyTensor(part));
     shapes.push_back(t.sizes().vec());
     tensors.push_back(std::move(t));
   }
@@ -168,7 +140,7 @@ Result<ValueDifference> compareValue(const std::vector<TensorBag>& parts, const 
       out.max_abs = worst.max_abs;
       out.got = worst.got;
       out.wanted = worst.wanted;
-      out.worst = unravel(worst.index, wanted.sizes());
+      out.worst = indexOf(worst.index, wanted.sizes());
       if (sharded) {  // back to the one dimension of the whole
         const auto d = static_cast<std::size_t>(how.shard.dim);
         out.worst[d] = out.worst[d] * (reference.size(how.shard.dim) / how.shard.outer) + out.worst[d + 1] + offset;

@@ -7,12 +7,10 @@
 #include <cmath>
 #include <limits>
 
-#include "core/torch/tensor_bag_impl.h"
+#include "core/torch/elements.h"
 
 namespace spscope::exec {
 namespace {
-
-constexpr std::int64_t kBlock = 1 << 18;  // elements converted at a time
 
 template <typename T>
 TypeRange rangeOfType() {
@@ -36,23 +34,16 @@ Result<RangeLoss> rangeLossOf(const TensorBag& got, const TensorBag& exact) {
   if (got.size() != 1 || exact.size() != 1) return makeError("tensor-missing", "a bag of one tensor is wanted");
   const auto range = rangeOf(got.entry(0).dtype);
   if (!range) return makeError("tensor-dtype", "%" + got.entry(0).name + " is no floating-point value");
-  const at::Tensor a = got.impl().tensors.front().contiguous().view({-1}), b = exact.impl().tensors.front().contiguous().view({-1});
   if (got.entry(0).shape != exact.entry(0).shape) return makeError("tensor-shape", "the values have different shapes");
   RangeLoss out;
-  out.count = a.numel();
-  for (std::int64_t first = 0; first < a.numel(); first += kBlock) {
-    const std::int64_t count = std::min(kBlock, a.numel() - first);
-    const at::Tensor x = a.narrow(0, first, count).to(at::kDouble), y = b.narrow(0, first, count).to(at::kDouble);
-    const double* xs = x.const_data_ptr<double>();
-    const double* ys = y.const_data_ptr<double>();
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (!std::isfinite(ys[i]) || ys[i] == 0.0) continue;
-      const double size = std::abs(xs[i]);
-      out.saturated += !std::isfinite(xs[i]) || (size == range->max && std::abs(ys[i]) > range->max);
-      out.flushed += xs[i] == 0.0 && std::abs(ys[i]) < range->min_normal;  // above it, it was rounding
-      out.subnormal += xs[i] != 0.0 && size < range->min_normal;
-    }
-  }
+  out.count = got.impl().tensors.front().numel();
+  forElements(got.impl().tensors.front(), exact.impl().tensors.front(), [&](std::int64_t, double x, double y) {
+    if (!std::isfinite(y) || y == 0.0) return;
+    const double size = std::abs(x);
+    out.saturated += !std::isfinite(x) || (size == range->max && std::abs(y) > range->max);
+    out.flushed += x == 0.0 && std::abs(y) < range->min_normal;  // above it, it was rounding
+    out.subnormal += x != 0.0 && size < range->min_normal;
+  });
   return out;
 }
 

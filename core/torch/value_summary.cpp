@@ -4,28 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/torch/tensor_bag_impl.h"
+#include "core/torch/elements.h"
 
 namespace spscope::exec {
-namespace {
-
-constexpr std::int64_t kBlock = 1 << 18;  // elements converted at a time
-
-template <typename F>
-void forElements(const at::Tensor& flat, F&& f) {
-  for (std::int64_t first = 0; first < flat.numel(); first += kBlock) {
-    const at::Tensor block = flat.narrow(0, first, std::min(kBlock, flat.numel() - first)).to(at::kDouble);
-    const double* x = block.const_data_ptr<double>();
-    for (std::int64_t i = 0; i < block.numel(); ++i) f(x[i]);
-  }
-}
-
-}  // namespace
 
 Result<ValueSummary> summarize(const TensorBag& value, int bins, std::int64_t rows, std::int64_t columns) {
-  if (value.size() != 1) return makeError("tensor-missing", "a bag of one tensor is wanted");
-  const at::Tensor& t = value.impl().tensors.front();
-  if (t.is_complex()) return makeError("tensor-dtype", "%" + value.impl().names.front() + " is complex");
+  SP_ASSIGN(const at::Tensor t, onlyTensor(value));
   ValueSummary out;
   out.dtype = value.entry(0).dtype;
   out.shape = value.entry(0).shape;
@@ -33,7 +17,7 @@ Result<ValueSummary> summarize(const TensorBag& value, int bins, std::int64_t ro
   const at::Tensor flat = t.contiguous().view({-1});
   double sum = 0.0;
   std::int64_t finite = 0;
-  forElements(flat, [&](double x) {
+  forElements(flat, [&](std::int64_t, double x) {
     if (std::isnan(x)) {
       ++out.nan;
     } else if (std::isinf(x)) {
@@ -49,7 +33,7 @@ Result<ValueSummary> summarize(const TensorBag& value, int bins, std::int64_t ro
     out.mean = sum / static_cast<double>(finite);
     out.histogram.assign(static_cast<std::size_t>(bins), 0);
     const double half = (0.5 * out.max - 0.5 * out.min) / bins;  // of a bin: the whole range may be beyond what a double holds
-    forElements(flat, [&](double x) {
+    forElements(flat, [&](std::int64_t, double x) {
       if (!std::isfinite(x)) return;
       const auto bin = half > 0 ? static_cast<std::int64_t>((0.5 * x - 0.5 * out.min) / half) : 0;
       ++out.histogram[static_cast<std::size_t>(std::clamp<std::int64_t>(bin, 0, bins - 1))];
@@ -61,7 +45,7 @@ Result<ValueSummary> summarize(const TensorBag& value, int bins, std::int64_t ro
     while (corner.dim() < 2) corner = corner.unsqueeze(0);
     corner = corner.narrow(0, 0, std::min(rows, corner.size(0))).narrow(1, 0, std::min(columns, corner.size(1)));
     out.slice_shape = corner.sizes().vec();
-    forElements(corner.contiguous().view({-1}), [&](double x) { out.slice.push_back(x); });
+    forElements(corner, [&](std::int64_t, double x) { out.slice.push_back(x); });
   }
   return out;
 }

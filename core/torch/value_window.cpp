@@ -7,44 +7,12 @@
 
 #include "core/base/strings.h"
 #include "core/io/npy.h"
-#include "core/torch/tensor_bag_impl.h"
+#include "core/torch/elements.h"
 
 namespace spscope::exec {
-namespace {
-
-constexpr std::int64_t kBlock = 1 << 18;  // elements converted at a time
-
-Result<at::Tensor> only(const TensorBag& bag) {
-  if (bag.size() != 1) return makeError("tensor-missing", "a bag of one tensor is wanted");
-  const at::Tensor& t = bag.impl().tensors.front();
-  if (t.is_complex()) return makeError("tensor-dtype", "%" + bag.impl().names.front() + " is complex");
-  return t;
-}
-
-/// f(index, x) for every element in row-major order.
-template <typename F>
-void forElements(const at::Tensor& t, F&& f) {
-  const at::Tensor flat = t.contiguous().view({-1});
-  for (std::int64_t first = 0; first < flat.numel(); first += kBlock) {
-    const at::Tensor block = flat.narrow(0, first, std::min(kBlock, flat.numel() - first)).to(at::kDouble);
-    const double* x = block.const_data_ptr<double>();
-    for (std::int64_t i = 0; i < block.numel(); ++i) f(first + i, x[i]);
-  }
-}
-
-ir::Dims indexOf(std::int64_t flat, at::IntArrayRef shape) {
-  ir::Dims out(shape.size());
-  for (std::size_t d = shape.size(); d-- > 0;) {
-    out[d] = flat % shape[d];
-    flat /= shape[d];
-  }
-  return out;
-}
-
-}  // namespace
 
 Result<ValueScan> scanValue(const TensorBag& value, std::size_t places) {
-  SP_ASSIGN(const at::Tensor t, only(value));
+  SP_ASSIGN(const at::Tensor t, onlyTensor(value));
   ValueScan out;
   out.count = t.numel();
   forElements(t, [&](std::int64_t i, double x) {
@@ -72,7 +40,7 @@ Error noWindow(std::string message, const at::Tensor& whole) {
 }  // namespace
 
 Result<ir::Dims> largestAt(const TensorBag& value) {
-  SP_ASSIGN(const at::Tensor t, only(value));
+  SP_ASSIGN(const at::Tensor t, onlyTensor(value));
   double most = -1.0;
   std::int64_t place = -1;
   forElements(t, [&](std::int64_t i, double x) {
@@ -83,7 +51,7 @@ Result<ir::Dims> largestAt(const TensorBag& value) {
 }
 
 Result<ValueWindow> windowOf(const TensorBag& value, const std::vector<Range>& ranges, std::int64_t limit) {
-  SP_ASSIGN(at::Tensor t, only(value));
+  SP_ASSIGN(at::Tensor t, onlyTensor(value));
   const at::Tensor whole = t;
   if (static_cast<std::int64_t>(ranges.size()) > t.dim())
     return noWindow(strf("%zu ranges for a tensor of %lld dimensions", ranges.size(), static_cast<long long>(t.dim())), whole);
@@ -105,7 +73,7 @@ Result<ValueWindow> windowOf(const TensorBag& value, const std::vector<Range>& r
 }
 
 Result<ValueWindow> heatMap(const TensorBag& value, std::int64_t rows, std::int64_t columns) {
-  SP_ASSIGN(const at::Tensor t, only(value));
+  SP_ASSIGN(const at::Tensor t, onlyTensor(value));
   const std::int64_t width = t.dim() == 0 ? 1 : t.size(-1);
   const std::int64_t height = width == 0 ? 0 : t.numel() / width;
   ValueWindow out;
@@ -121,7 +89,7 @@ Result<ValueWindow> heatMap(const TensorBag& value, std::int64_t rows, std::int6
 }
 
 Status saveNpy(const TensorBag& value, const std::string& path) {
-  SP_ASSIGN(at::Tensor t, only(value));
+  SP_ASSIGN(at::Tensor t, onlyTensor(value));
   TensorBag copy;
   const std::string& name = value.impl().names.front();
   copy.impl().append(name, io::npyType(value.entry(0).dtype).empty() ? t.to(at::kFloat) : t);

@@ -117,6 +117,20 @@ TEST_F(CheckTest, JUnitAndMarkdownSayTheSame) {
   EXPECT_THAT(read("check.md"), HasSubstr("| peak |"));
 }
 
+TEST_F(CheckTest, MarkdownToStandardOutputStandsInPlaceOfTheTextAndIsNoFile) {
+  const std::string model = data("stress/s_rel_bias.pt2"), budget = file("budget.toml", "[limits]\ngathers = 0\n");
+  const std::string command = "cd " + tmp_.path() + " && " + SPSCOPE_PROGRAM + " check " + model + " --budget " + budget + " --markdown - --report page.md";
+  const ShellResult done = shell(command + " 2>/dev/null");
+  EXPECT_EQ(done.code, 0);
+  EXPECT_EQ(done.output.rfind("# spscope check ", 0), 0U) << done.output;
+  EXPECT_THAT(done.output, HasSubstr("| gathers |"));
+  EXPECT_THAT(done.output, ::testing::Not(HasSubstr("\n  rule "))) << "in place of the text";
+  EXPECT_THAT(read("page.md"), HasSubstr("| gathers |")) << "the report has it as well";
+  EXPECT_FALSE(std::filesystem::exists(tmp_.path() + "/-"));
+  const ShellResult json = shell(command + " --json - 2>/dev/null");
+  EXPECT_EQ(Json::parse(json.output, nullptr, false)["rules"].size(), 1U) << "standard output is the object's: " << json.output;
+}
+
 TEST_F(CheckTest, ABudgetThatIsWrongIsNamedWithItsPlace) {
   struct Case {
     const char *budget, *code, *says;

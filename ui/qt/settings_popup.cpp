@@ -68,7 +68,10 @@ SettingsPopup::SettingsPopup(Workspace& workspace, QWidget* parent) : QFrame(par
   hide();
 }
 
-SettingsPopup::~SettingsPopup() { workspace_.unlisten(listener_); }
+SettingsPopup::~SettingsPopup() {
+  workspace_.unlisten(listener_);
+  for (SettingBox* box : boxes_) box->on_applied = {};
+}
 
 SettingBox* SettingsPopup::boxOf(const std::string& setting) const { return boxNamed(boxes_, setting); }
 

@@ -3,6 +3,7 @@
 
 #include <QHeaderView>
 #include <QLabel>
+#include <QPainter>
 #include <QTableWidget>
 
 #include "ui/qt/qt_theme.h"
@@ -13,6 +14,18 @@ void colour(QLabel* label, Tone t) {
   QPalette p = label->palette();
   p.setColor(QPalette::WindowText, tone(t));
   label->setPalette(p);
+}
+
+void paintGround(QPainter& painter, const QWidget& plot, const std::string& absent) {
+  painter.fillRect(plot.rect(), tone(Tone::kWindow));
+  painter.setFont(smallFont());
+  if (absent.empty()) return;
+  painter.setPen(tone(Tone::kSecondary));
+  painter.drawText(plot.rect().adjusted(16, 8, -16, -8), Qt::AlignCenter | Qt::TextWordWrap, toQt(absent));
+}
+
+void stopHearing(QWidget& panel) {
+  for (QObject* part : panel.findChildren<QObject*>()) part->disconnect(&panel);
 }
 
 QTableWidget* tableOf(const QStringList& columns, const QString& name, QWidget* parent) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/dap/wire/message.h"
 
-#include "core/base/strings.h"
 
 namespace spscope::app::dap {
 namespace {

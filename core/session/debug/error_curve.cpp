@@ -42,11 +42,7 @@ class Curve {
     for (const auto& program : sides_.programs) errors_.emplace_back(program->valueCount(), 0.0), norms_.emplace_back(program->valueCount(), 0.0);
     exact_.step.cancel = request_.cancel;
     SP_ASSIGN(twin_, Twin::create(exact_));
-    SP_ASSIGN(exec::VirtualRanks ranks, prepareRanks(sides_.programs, sides_.state));
-    exec::StepOptions options = sides_.step;
-    options.observer = nullptr;
-    options.cancel = request_.cancel;
-    SP_TRY(ranks.begin(sides_.inputs, options));
+    SP_ASSIGN(exec::VirtualRanks ranks, beginRanks(sides_, request_));
     SP_TRY(inputs(ranks));
     const auto nodes = static_cast<std::int64_t>(ranks.program(0).nodeCount());
     while (!ranks.done()) {

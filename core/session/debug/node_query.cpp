@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "core/base/strings.h"
-#include "core/ir/pending.h"
 #include "core/ir/python_stack.h"
 
 namespace spscope::session::debug {

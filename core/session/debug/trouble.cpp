@@ -21,11 +21,7 @@ class Search {
   Search(const Sides& sides, const Request& request) : sides_(sides), request_(request) {}
 
   Result<TroubleReport> run() {
-    SP_ASSIGN(exec::VirtualRanks ranks, prepareRanks(sides_.programs, sides_.state));
-    exec::StepOptions options = sides_.step;
-    options.observer = nullptr;
-    options.cancel = request_.cancel;
-    SP_TRY(ranks.begin(sides_.inputs, options));
+    SP_ASSIGN(exec::VirtualRanks ranks, beginRanks(sides_, request_));
     SP_TRY(inputs(ranks));
     const auto nodes = static_cast<std::int64_t>(ranks.program(0).nodeCount());
     while (!out_.first && !ranks.done()) {

@@ -8,7 +8,6 @@
 #include "core/base/strings.h"
 #include "core/ir/convert_dtype.h"
 #include "core/session/virtual_programs.h"
-#include "core/torch/compare.h"
 #include "core/torch/tensor_store.h"
 #include "core/torch/value_precision.h"
 #include "core/torch/value_window.h"

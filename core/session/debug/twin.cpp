@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "core/base/strings.h"
 #include "core/session/virtual_programs.h"
 
 namespace spscope::session::debug {

@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "core/base/strings.h"
 #include "core/session/virtual_programs.h"
 
 namespace spscope::session::debug {

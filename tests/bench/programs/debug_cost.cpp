@@ -5,7 +5,6 @@
 //   debug_cost MODEL.pt2 RANKS SEQUENCE PAIRS
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <string>
 #include <vector>
 
@@ -14,15 +13,10 @@
 #include "core/session/verify.h"
 #include "core/session/virtual_programs.h"
 #include "core/torch/threads.h"
+#include "tests/bench/programs/clocks.h"
 
 namespace spscope::session {
 namespace {
-
-std::int64_t cpuNs() {
-  timespec t{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
-}
 
 Status measure(char** argv) {
   const int ranks = std::atoi(argv[2]), pairs = std::atoi(argv[4]);

@@ -8,7 +8,6 @@
 // until all ranks stood, and until this process knew it.
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,22 +18,17 @@
 #include "core/session/debug/process_tape.h"
 #include "core/session/verify.h"
 #include "core/torch/threads.h"
+#include "tests/bench/programs/clocks.h"
 
 namespace spscope::session {
 namespace {
 
-std::int64_t cpuNs(clockid_t clock) {
-  timespec t{};
-  ::clock_gettime(clock, &t);
-  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
-}
-
 /// Of this process and of the ranks.
 std::int64_t cpuNs(const std::vector<int>& pids) {
-  std::int64_t out = cpuNs(CLOCK_PROCESS_CPUTIME_ID);
+  std::int64_t out = cpuNs();
   for (const int pid : pids) {
     clockid_t clock{};
-    if (::clock_getcpuclockid(pid, &clock) == 0) out += cpuNs(clock);
+    if (::clock_getcpuclockid(pid, &clock) == 0) out += clockNs(clock);
   }
   return out;
 }

@@ -5,7 +5,6 @@
 //   graph_drawing REPEATS [STAGE...]     STAGE: of `spscope compile --stages`
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -16,22 +15,17 @@
 #include "core/base/strings.h"
 #include "core/ir/text.h"
 #include "ui/model/graph/graph_scene.h"
+#include "tests/bench/programs/clocks.h"
 
 using namespace spscope;
 
 namespace {
 
-std::int64_t cpuNow() {
-  timespec t{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
-}
-
 template <typename Work>
 std::int64_t cpuOf(Work&& work) {
-  const std::int64_t begin = cpuNow();
+  const std::int64_t begin = cpuNs();
   work();
-  return cpuNow() - begin;
+  return cpuNs() - begin;
 }
 
 void say(const std::string& what, const std::string& of, std::size_t nodes, std::size_t boxes, const std::vector<std::int64_t>& ns) {

@@ -11,11 +11,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "core/dist/async_collectives.h"
 #include "core/dist/c10d/gloo.h"
@@ -24,15 +24,10 @@
 #include "core/session/train_state.h"
 #include "core/torch/memory.h"
 #include "core/torch/threads.h"
+#include "tests/bench/programs/clocks.h"
 
 namespace spscope::session {
 namespace {
-
-std::int64_t now(clockid_t clock) {
-  timespec t{};
-  ::clock_gettime(clock, &t);
-  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
-}
 
 struct Times {
   std::vector<std::int64_t> wall, cpu;
@@ -79,19 +74,19 @@ Status serve(const RunRequest& what, int rank, int pairs, const std::string& mee
     const bool second = i % 2 != 0, turned = (i / 2) % 2 != 0, record = second != turned;
     const std::int64_t step = i + 2 * kWarmUp;
     SP_TRY(group->barrier());
-    const std::int64_t wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+    const std::int64_t wall = monotonicNs(), cpu = cpuNs();
     RankObserver observer(*reporter, {record ? profile->observer(step) : nullptr});
     exec::StepOptions options;
     options.observer = &observer;
     options.step = step;
     SP_ASSIGN(exec::StepResult result, executor.step(inputs, options));
-    const std::int64_t update = now(CLOCK_MONOTONIC);
+    const std::int64_t update = monotonicNs();
     SP_TRY(state.apply({result.gradients}, group.get()));
-    if (record) profile->hostCall(step, kOptimizerCall, update, now(CLOCK_MONOTONIC));
+    if (record) profile->hostCall(step, kOptimizerCall, update, monotonicNs());
     if (i < 0) continue;
     Times& of = record ? recorded : plain;
-    of.wall.push_back(now(CLOCK_MONOTONIC) - wall);
-    of.cpu.push_back(now(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+    of.wall.push_back(monotonicNs() - wall);
+    of.cpu.push_back(cpuNs() - cpu);
   }
   exec::countOtherThreads(nullptr);
   SP_TRY(profile->finish());

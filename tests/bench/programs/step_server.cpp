@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "core/session/compile.h"
 #include "core/torch/executor.h"
 #include "core/torch/threads.h"
+#include "tests/bench/programs/clocks.h"
 
 namespace spscope {
 namespace {
@@ -27,12 +27,6 @@ Result<double> norm(const exec::TensorBag& gradients) {
     for (const double value : values) squares += value * value;
   }
   return std::sqrt(squares);
-}
-
-std::int64_t cpuNanoseconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
 Status serve(const char* model_path, const char* inputs_path, std::int64_t sequence) {
@@ -61,11 +55,11 @@ Status serve(const char* model_path, const char* inputs_path, std::int64_t seque
   std::printf("ready\n");
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
-    const std::int64_t cpu = cpuNanoseconds();
+    const std::int64_t cpu = cpuNs();
     const auto begin = std::chrono::steady_clock::now();
     SP_ASSIGN(const exec::StepResult result, executor.step(inputs));
     const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - begin;
-    const std::int64_t cpu_taken = cpuNanoseconds() - cpu;
+    const std::int64_t cpu_taken = cpuNs() - cpu;
     SP_ASSIGN(const double gradient_norm, norm(result.gradients));
     std::printf("%lld %.17g %.17g %lld\n", static_cast<long long>(taken.count()), result.loss, gradient_norm, static_cast<long long>(cpu_taken));
     std::fflush(stdout);

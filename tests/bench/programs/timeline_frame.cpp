@@ -7,25 +7,20 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/strings.h"
 #include "profiler/analyze/work.h"
 #include "ui/imgui/raster.h"
 #include "ui/imgui/timeline_canvas.h"
+#include "tests/bench/programs/clocks.h"
 
 using namespace spscope;
 
 namespace {
-
-std::int64_t now(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
-}
 
 trace::Trace makeTrace(int events) {
   trace::Trace t;
@@ -66,9 +61,9 @@ int main(int argc, char** argv) {
   const trace::Trace t = makeTrace(events);
   const auto breakdown = trace::breakdown(t, trace::classifyWork(t));
   const auto memory = trace::memoryUse(t);
-  const std::int64_t building = now(CLOCK_PROCESS_CPUTIME_ID);
+  const std::int64_t building = cpuNs();
   const auto index = ui::TimelineIndex::build(t, breakdown, memory, true);
-  std::printf("{\"index_ns\": %lld}\n", static_cast<long long>(now(CLOCK_PROCESS_CPUTIME_ID) - building));
+  std::printf("{\"index_ns\": %lld}\n", static_cast<long long>(cpuNs() - building));
   struct Size {
     int width, height;
     double scale;
@@ -100,10 +95,10 @@ int main(int argc, char** argv) {
       std::string wall, cpu;
       for (int i = 0; i < frames; ++i) {
         if (what == "moving" || what == "thousandth") model.pan(i % 2 ? 7 : -5, 0);
-        const std::int64_t w = now(CLOCK_MONOTONIC), c = now(CLOCK_PROCESS_CPUTIME_ID);
+        const std::int64_t w = monotonicNs(), c = cpuNs();
         frame(what != "still");
-        cpu += strf("%s%lld", i ? ", " : "", static_cast<long long>(now(CLOCK_PROCESS_CPUTIME_ID) - c));
-        wall += strf("%s%lld", i ? ", " : "", static_cast<long long>(now(CLOCK_MONOTONIC) - w));
+        cpu += strf("%s%lld", i ? ", " : "", static_cast<long long>(cpuNs() - c));
+        wall += strf("%s%lld", i ? ", " : "", static_cast<long long>(monotonicNs() - w));
       }
       ui::Scene scene;
       model.scene(scene);

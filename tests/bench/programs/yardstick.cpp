@@ -5,20 +5,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-namespace {
+#include "tests/bench/programs/clocks.h"
 
-std::int64_t cpuNanoseconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
+namespace {
 
 std::uint64_t work() {
   std::uint64_t random = 88172645463325252ULL, sum = 0;
@@ -45,9 +40,9 @@ int main() {
   std::printf("ready\n");
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
-    const std::int64_t begin = cpuNanoseconds();
+    const std::int64_t begin = spscope::cpuNs();
     const std::uint64_t result = work();
-    std::printf("%lld %llu\n", static_cast<long long>(cpuNanoseconds() - begin), static_cast<unsigned long long>(result));
+    std::printf("%lld %llu\n", static_cast<long long>(spscope::cpuNs() - begin), static_cast<unsigned long long>(result));
     std::fflush(stdout);
   }
 }

@@ -7,6 +7,7 @@
 #include <QApplication>
 #include <QComboBox>
 #include <QDeadlineTimer>
+#include <QLineEdit>
 #include <QMouseEvent>
 #include <QPushButton>
 #include <QScrollBar>
@@ -16,6 +17,7 @@
 #include <QWheelEvent>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "ui/qt/panels/inspector_panel.h"
 #include "ui/qt/panels/memory_panel.h"
@@ -254,6 +256,26 @@ TEST_F(PanelsTest, AClickOnARowOfWhatFitsSetsAndCompilesIt) {
   EXPECT_EQ(workspace.settings().compile.zero, 1);
   EXPECT_EQ(workspace.compiled()->figures.memory.peak, peak);
   EXPECT_EQ(table->currentRow(), row);
+}
+
+/// A field that loses the keyboard says what it holds, also when the panel that listens is half gone.
+TEST_F(PanelsTest, AFieldWithTheKeyboardGoesWithItsPanel) {
+  compileModel();
+  const auto typeAndGo = [&](std::unique_ptr<QWidget> panel, const char* field, const char* text) {
+    auto* box = panel->findChild<QComboBox*>(QLatin1String(field));
+    ASSERT_NE(box, nullptr) << field;
+    panel->show();
+    panel->activateWindow();
+    box->lineEdit()->setFocus();
+    ASSERT_TRUE(until([&] { return box->lineEdit()->hasFocus(); })) << field;
+    box->lineEdit()->setText(QLatin1String(text));
+    panel.reset();
+  };
+  typeAndGo(std::make_unique<PlanPanel>(workspace), "plan-gpus", "none");
+  typeAndGo(std::make_unique<RunPanel>(workspace), "steps", "none");
+  EXPECT_NE(workspace.settings().run.steps, 7);
+  typeAndGo(std::make_unique<RunPanel>(workspace), "steps", "7");
+  EXPECT_EQ(workspace.settings().run.steps, 7) << "what was typed is taken";
 }
 
 TEST_F(PanelsTest, AFailureIsShownWhereItArose) {

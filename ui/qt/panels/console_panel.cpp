@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "ui/qt/qt_theme.h"
+#include "ui/qt/tables.h"
 
 namespace spscope::ui {
 namespace {
@@ -67,7 +68,10 @@ ConsolePanel::ConsolePanel(Workspace& workspace, QWidget* parent)
   fill();
 }
 
-ConsolePanel::~ConsolePanel() { workspace_.unlisten(listener_); }
+ConsolePanel::~ConsolePanel() {
+  workspace_.unlisten(listener_);
+  stopHearing(*this);
+}
 
 void ConsolePanel::fill() {
   const auto& entries = workspace_.debug().console();

@@ -55,7 +55,10 @@ DebugPanel::DebugPanel(Workspace& workspace, QWidget* parent) : QWidget(parent),
   fill();
 }
 
-DebugPanel::~DebugPanel() { workspace_.unlisten(listener_); }
+DebugPanel::~DebugPanel() {
+  workspace_.unlisten(listener_);
+  stopHearing(*this);
+}
 
 QWidget* DebugPanel::makeRanks() {
   auto* side = new QWidget(this);

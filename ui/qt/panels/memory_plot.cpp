@@ -7,6 +7,7 @@
 
 #include "ui/qt/panels/memory_panel.h"
 #include "ui/qt/qt_theme.h"
+#include "ui/qt/tables.h"
 
 namespace spscope::ui {
 namespace {
@@ -65,14 +66,9 @@ std::optional<QPointF> MemoryPlot::peakPoint() const {
 void MemoryPlot::paintEvent(QPaintEvent*) {
   const MemoryPicture picture = view_.picture(viewport());
   QPainter painter(this);
-  painter.fillRect(rect(), tone(Tone::kWindow));
-  painter.setFont(smallFont());
+  paintGround(painter, *this, picture.absent);
+  if (!picture.absent.empty()) return;
   const QFontMetricsF metrics(painter.font());
-  if (!picture.absent.empty()) {
-    painter.setPen(tone(Tone::kSecondary));
-    painter.drawText(rect().adjusted(16, 8, -16, -8), Qt::AlignCenter | Qt::TextWordWrap, toQt(picture.absent));
-    return;
-  }
   painter.setRenderHint(QPainter::Antialiasing, false);
   for (const auto& line : picture.scale) {
     painter.setPen(tone(Tone::kLine));

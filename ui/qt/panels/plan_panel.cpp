@@ -31,14 +31,9 @@ PlanPlot::PlanPlot(PlanView& view, QWidget* parent) : QWidget(parent), view_(vie
 void PlanPlot::paintEvent(QPaintEvent*) {
   const PlanPicture picture = view_.picture(width(), height());
   QPainter painter(this);
-  painter.fillRect(rect(), tone(Tone::kWindow));
-  painter.setFont(smallFont());
+  paintGround(painter, *this, picture.absent);
+  if (!picture.absent.empty()) return;
   const QFontMetricsF metrics(painter.font());
-  if (!picture.absent.empty()) {
-    painter.setPen(tone(Tone::kSecondary));
-    painter.drawText(rect().adjusted(16, 8, -16, -8), Qt::AlignCenter | Qt::TextWordWrap, toQt(picture.absent));
-    return;
-  }
   painter.setPen(tone(Tone::kText));
   painter.drawText(QRectF(8, 2, width() - 16, metrics.height() + 2), Qt::AlignLeft | Qt::AlignVCenter, metrics.elidedText(toQt(picture.title), Qt::ElideRight, width() - 16));
   for (const PlanPicture::Text& line : picture.scale) {
@@ -144,14 +139,7 @@ PlanPanel::PlanPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), v
   fill();
 }
 
-/// A field that loses the keyboard as it goes says what it holds: by then there is no view-model to hear it.
-PlanPanel::~PlanPanel() {
-  for (const auto& [name, box] : fields_) {
-    box->disconnect();
-    if (box->lineEdit() != nullptr) box->lineEdit()->disconnect();
-  }
-  table_->disconnect();
-}
+PlanPanel::~PlanPanel() { stopHearing(*this); }
 
 void PlanPanel::say(const Status& status) {
   colour(problem_, Tone::kBad);

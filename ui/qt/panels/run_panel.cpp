@@ -169,6 +169,11 @@ RunPanel::RunPanel(Workspace& workspace, QWidget* parent) : QWidget(parent), vie
   fill();
 }
 
+RunPanel::~RunPanel() {
+  stopHearing(*this);
+  for (SettingBox* box : fields_) box->on_applied = {};
+}
+
 QWidget* RunPanel::makeForm() {
   auto* form = new QWidget(this);
   auto* rows = new QFormLayout(form);

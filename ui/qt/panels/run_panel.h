@@ -35,6 +35,7 @@ class RunPanel final : public QWidget {
  public:
   /// The workspace outlives the panel.
   RunPanel(Workspace& workspace, QWidget* parent = nullptr);
+  ~RunPanel() override;
   RunView& view() { return view_; }
   QString headline() const { return QString::fromStdString(view_.header()); }
   std::function<void()> on_headline;

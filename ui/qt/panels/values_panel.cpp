@@ -130,7 +130,10 @@ ValuesPanel::ValuesPanel(Workspace& workspace, QWidget* parent)
   fill();
 }
 
-ValuesPanel::~ValuesPanel() { workspace_.unlisten(listener_); }
+ValuesPanel::~ValuesPanel() {
+  workspace_.unlisten(listener_);
+  stopHearing(*this);
+}
 
 void ValuesPanel::fillRanks() {
   const DebugSession& debug = workspace_.debug();
