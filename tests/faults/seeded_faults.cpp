@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "core/base/strings.h"
+#include "core/ir/sp_ops.h"
+#include "core/torch/compare.h"
 #include "core/torch/value_compare.h"
 #include "core/torch/virtual_ranks.h"
 #include "passes/faults/plant.h"
@@ -33,10 +36,45 @@ const ir::Node* nodeNamed(const Graph& g, const std::string& name) {
   return nullptr;
 }
 
+/// The node of the program that does the planted one's work: itself; or, where a later pass merged it with what reads it, as a view of
+/// a view, the first of these that is left. The stages tell.
+const ir::Node* plantedIn(const Graph& program, const passes::Compiled& compiled, const std::string& planted) {
+  if (const ir::Node* n = nodeNamed(program, planted)) return n;
+  for (auto stage = compiled.stages.rbegin(); stage != compiled.stages.rend(); ++stage) {
+    if (stage->graph == nullptr) continue;
+    const Graph& g = *stage->graph;
+    const ir::Node* gone = nodeNamed(g, planted);
+    if (gone == nullptr) continue;
+    std::set<ir::ValueId> its(gone->outputs.begin(), gone->outputs.end());
+    for (const ir::NodeId id : g.order) {
+      bool reads = false;
+      ir::forEachUse(g.node(id), [&](const ir::Use& use) { reads = reads || its.contains(use.value); });
+      if (!reads) continue;
+      if (const ir::Node* n = nodeNamed(program, g.node(id).name)) return n;
+      its.insert(g.node(id).outputs.begin(), g.node(id).outputs.end());
+    }
+  }
+  return nullptr;
+}
+
+/// Whether all that is ever read of the value is its sum over the ranks.
+bool isOnlySummed(const Graph& g, ir::ValueId v) {
+  bool some = false, all = true;
+  for (const ir::Output& out : g.outputs) all = all && out.value != v;
+  for (const ir::NodeId id : g.order) {
+    const ir::Node& n = g.node(id);
+    bool reads = false;
+    ir::forEachUse(n, [&](const ir::Use& use) { reads = reads || use.value == v; });
+    if (!reads) continue;
+    some = true;
+    const bool view = n.outputs.size() == 1 && g.value(n.outputs[0]).storage != ir::kNone;
+    all = all && (n.op == ir::sp::kAllReduce || n.op == ir::sp::kReduceScatter || (view && isOnlySummed(g, n.outputs[0])));
+  }
+  return some && all;
+}
+
 /// The value of the right program that the planted node's result stands for.
-std::string standsFor(const Graph& g, const Graph& right_graph, const Fault& fault, const std::map<std::string, exec::TensorBag>& right) {
-  const ir::Node* n = nodeNamed(g, fault.planted);
-  if (n == nullptr) return {};
+std::string standsFor(const Graph& g, const Graph& right_graph, const Fault& fault, const ir::Node* n, const std::map<std::string, exec::TensorBag>& right) {
   if (fault.kind == passes::FaultKind::kShiftLabels) {
     const ir::Node* cut = nodeNamed(right_graph, fault.node);
     return cut == nullptr ? "" : right_graph.value(cut->outputs[0]).name;
@@ -80,13 +118,13 @@ Result<std::unique_ptr<FaultBench>> FaultBench::open(const std::string& name, in
   SP_ASSIGN(out->sides_.reference, session::compileUnsharded(*out->model_, out->settings_, request));
   out->sides_.tolerance = exec::Tolerance::of(out->model_->computing_dtype);
   out->sides_.programs = session::programsOf(out->right_.compiled);
-  SP_ASSIGN(out->values_, out->valuesOf(out->sides_.programs));
+  SP_ASSIGN(out->values_, out->valuesOf(out->sides_.programs, out->results_));
   for (const auto& [value, bag] : out->values_.front())
     if (const auto norm = exec::normOfValue(bag); norm && ir::isFloating(bag.entry(0).dtype)) out->norm_ = std::max(out->norm_, *norm);
   return out;
 }
 
-Result<FaultBench::Values> FaultBench::valuesOf(const std::vector<std::shared_ptr<const Graph>>& programs) const {
+Result<FaultBench::Values> FaultBench::valuesOf(const std::vector<std::shared_ptr<const Graph>>& programs, std::vector<exec::StepResult>& results) const {
   const int size = settings_.sp;
   std::vector<std::shared_ptr<const exec::Program>> prepared;
   for (int r = 0; r < size; ++r) {
@@ -108,7 +146,17 @@ Result<FaultBench::Values> FaultBench::valuesOf(const std::vector<std::shared_pt
     for (const ir::NodeId id : g.order)
       for (const ir::ValueId v : g.node(id).outputs) add(v);
   }
+  SP_ASSIGN(results, ranks.finish());
   return out;
+}
+
+Result<bool> FaultBench::sameResults(const std::vector<exec::StepResult>& now) const {
+  for (std::size_t r = 0; r < now.size(); ++r) {
+    if (!(exec::relativeError(now[r].loss, results_[r].loss) <= sides_.tolerance.loss)) return false;
+    SP_ASSIGN(const auto gradients, exec::compareGradients(now[r].gradients, results_[r].gradients, sides_.tolerance.floor));
+    if (!gradients.within(sides_.tolerance)) return false;
+  }
+  return true;
 }
 
 Result<bool> FaultBench::findsNothing() {
@@ -130,7 +178,8 @@ Result<Trial> FaultBench::run(const Fault& fault) {
   }
   session::Sides sides = sides_;
   sides.programs = session::programsOf(compiled->compiled);
-  const auto wrong = valuesOf(sides.programs);
+  std::vector<exec::StepResult> results;
+  const auto wrong = valuesOf(sides.programs, results);
   if (!wrong) {
     out.ending = Ending::kRefused;
     out.why = wrong.error().format();
@@ -138,7 +187,7 @@ Result<Trial> FaultBench::run(const Fault& fault) {
   }
 
   // What the answer must be.
-  bool differs = false, seen = false;
+  bool differs = false, seen = false, only_summed = true;
   std::string planted_name = out.fault.planted;
   double largest = 0.0, absolute = 0.0;
   for (int r = 0; r < settings_.sp; ++r) {
@@ -147,11 +196,13 @@ Result<Trial> FaultBench::run(const Fault& fault) {
     for (const auto& [name, value] : now)
       if (const auto it = right.find(name); it != right.end() && !bitEqual(value, it->second)) differs = true;
     const Graph& g = *sides.programs[static_cast<std::size_t>(r)];
-    const ir::Node* planted = nodeNamed(g, out.fault.planted);
-    if (planted == nullptr) continue;  // of another rank
+    if (out.fault.rank >= 0 && out.fault.rank != r) continue;
+    const ir::Node* planted = plantedIn(g, compiled->compiled, out.fault.planted);
+    if (planted == nullptr) continue;
     seen = true;
+    only_summed = only_summed && isOnlySummed(g, planted->outputs[0]);
     planted_name = planted->name;
-    const std::string name = standsFor(g, *sides_.programs[static_cast<std::size_t>(r)], out.fault, right);
+    const std::string name = standsFor(g, *sides_.programs[static_cast<std::size_t>(r)], out.fault, planted, right);
     const auto it = right.find(name), got = now.find(g.value(planted->outputs[0]).name);
     if (it == right.end() || got == now.end()) {
       out.why = "the planted node's value stands for none of the right program";
@@ -178,8 +229,14 @@ Result<Trial> FaultBench::run(const Fault& fault) {
     return out;
   }
   SP_ASSIGN(const session::ValueComparison c, session::compareValues(sides, request()));
-  // Its own value is right to what the comparison allows, or so small that it counts for nothing, and so are loss and gradients.
-  if (c.equal && (out.wanted_ranks.empty() || (!c.first && absolute <= sides.tolerance.gradient * sides.tolerance.floor * norm_))) {
+  // Its own value is right to what the comparison allows, or so small that it counts for nothing, or only the sum of it over the ranks
+  // counts, and that is (the bias of keys moves no attention: its gradient is zero); and so are loss and gradients.
+  bool same_results = false;
+  if (c.equal) {
+    SP_ASSIGN(same_results, sameResults(results));
+  }
+  const bool small = absolute <= sides.tolerance.gradient * sides.tolerance.floor * norm_ || only_summed;
+  if (c.equal && same_results && (out.wanted_ranks.empty() || (!c.first && small))) {
     out.ending = Ending::kTooSmall;
     return out;
   }

@@ -19,7 +19,7 @@ enum class Ending : std::uint8_t {
   kExact,       ///< the planted node itself is named, with its ranks and its pass
   kListed,      ///< the planted node has no counterpart: its first reader that has one is named, the planted node is in the list beside it (or a later pass changed it, too), and --bisect names its pass
   kEquivalent,  ///< proved: no value of any rank is another than without it, to the last bit
-  kTooSmall,    ///< its own value is off by less than the comparison counts, and loss and gradients are equal
+  kTooSmall,    ///< its own value (its sum over the ranks, where only that is read) is off by less than the comparison counts, and so are loss and gradients, from those of the right program, too
   kRefused,     ///< a check of the pipeline refused the program before anything ran
   kMissed,
 };
@@ -48,7 +48,9 @@ class FaultBench {
  private:
   /// Every value of every rank by name.
   using Values = std::vector<std::map<std::string, exec::TensorBag>>;
-  Result<Values> valuesOf(const std::vector<std::shared_ptr<const ir::Graph>>& programs) const;
+  Result<Values> valuesOf(const std::vector<std::shared_ptr<const ir::Graph>>& programs, std::vector<exec::StepResult>& results) const;
+  /// Whether loss and gradients of every rank are those of the right program, to what the comparison allows.
+  Result<bool> sameResults(const std::vector<exec::StepResult>& now) const;
   session::Request request() { return {{}, {}, &diagnostics_}; }
 
   std::shared_ptr<const session::Model> model_;
@@ -57,6 +59,7 @@ class FaultBench {
   std::vector<session::FaultSite> sites_;
   session::Sides sides_;
   Values values_;
+  std::vector<exec::StepResult> results_;  ///< of the right program, by rank
   double norm_ = 0.0;  ///< of the largest of them
   DiagnosticSink diagnostics_;
 };
