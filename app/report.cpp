@@ -52,6 +52,14 @@ Json errorObject(const Error& e) {
   return out;
 }
 
+Status checkOutput(const std::string& given) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::is_other(fs::status(given, ignored))) return {};
+  const Result<NewFile> there = NewFile::at(given);
+  return there ? Status() : there.error();
+}
+
 Status writeOutput(const std::string& given, const std::string& bytes) {
   namespace fs = std::filesystem;
   std::error_code ignored;

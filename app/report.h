@@ -88,6 +88,8 @@ class Report {
 /// Whole or not at all: a script that reads the file never sees half an object. A device, a pipe (/dev/stdout) is written
 /// to, never replaced; of a link, the file it leads to is. Errors: file-unwritable (an answer of "no": exit code 1).
 Status writeOutput(const std::string& path, const std::string& bytes);
+/// Whether that could be written, as far as it can be told: for what takes long to compute. Errors: file-unwritable.
+Status checkOutput(const std::string& path);
 
 /// Code, message, place, what would be legal, what to do.
 Json errorObject(const Error& error);

@@ -32,6 +32,7 @@ class Calibrate : public Command {
   }
 
   Result<int> run(Report& report, const session::Request& request) override {
+    if (output_ != "-") SP_TRY(checkOutput(output_));  // before anything is measured
     SP_ASSIGN(const session::DeviceProfile profile, session::calibrate(what_, request));
     const std::string text = session::deviceProfileText(profile, "A device profile for spscope plan (docs/planning.md), measured by spscope calibrate.");
     SP_TRY(session::parseDeviceProfile(output_, text));  // what plan would say of it is said here

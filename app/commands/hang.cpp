@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // spscope hang: why somebody's run stands still, from the Flight Recorder's dumps of its ranks.
+#include <algorithm>
+
 #include "app/commands/command.h"
 #include "core/base/codes.h"
 #include "core/base/strings.h"
@@ -58,6 +60,8 @@ class Hang : public Command {
     report.setModel(dumps_.front());
     SP_ASSIGN(const auto dumps, io::readFlightRecorders(dumps_, prefix_));
     SP_TRY(request.cancel.check());
+    if (std::all_of(dumps.begin(), dumps.end(), [](const io::RecorderDump& d) { return d.ops.empty() && d.unreadable_ops == 0; }))
+      return makeError("hang-no-entries", dumps.size() == 1 ? dumps.front().path + " holds no collective" : strf("none of the %zu dumps holds a collective", dumps.size()));
     const hang::Finding found = hang::analyse(dumps);
     report.stopClock();
     fill(report.json, dumps, found);

@@ -82,6 +82,9 @@ class Plan : public Command {
     if (whole_) what.space.tile_loss = {false};
     if (offload_) what.space.offload = {false, true};
     what.rivals = rivals_;
+    if (rivals_)
+      for (const auto& [flag, given] : {std::pair{"--sp", !space_.sp.empty()}, {"--dp", !space_.dp.empty()}, {"--save", !space_.save.empty()}})
+        if (given) return makeError("usage", std::string("--rivals and ") + flag + ": a rival is a mesh and a memory policy of its own", Outcome::kUsage);
     what.grid = grid_;
     what.want = want_ == "fits" ? session::PlanWant::kFits : want_ == "table" ? session::PlanWant::kTable : session::PlanWant::kMaxSeq;
     what.step = step_;

@@ -105,6 +105,7 @@ class Verify : public Command {
  private:
   Result<int> reduce(Report& report, const session::Model& model, session::VerifyRequest verify, const session::Request& request) {
     if (shrink_ || bisect_ || !grads_.empty()) return makeError("usage", "--reduce goes without --shrink, --bisect and --grads", Outcome::kUsage);
+    SP_TRY(checkOutput(reduce_));
     SP_ASSIGN(const session::ReduceOutcome o, session::reduceFailure(model, {std::move(verify), faults_.plant, reduce_}, request));
     report.stopClock();
     Json& json = report.json;

@@ -239,6 +239,8 @@ const std::vector<CodeInfo>& allCodes() {
         {"hang-no-dump", "The others wait for a rank that left no dump.",
          "See that rank's own log: it is dead, or its dump was not written or not collected.",
          "rank 3 left no dump, and all_reduce #3, in which ranks 0, 1 and 2 wait, lacks nobody else"},
+        {"hang-no-entries", "Flight Recorder dumps hold no collective at all: whether anything hangs cannot be told.",
+         "Record with TORCH_FR_BUFFER_SIZE=2000 (docs/hangs.md), and dump while the ranks hang.", "none of the 2 dumps holds a collective"},
         {"hang-order", "A rank calls collectives in another order than the others.",
          "Call them in one order on all ranks: the order of a set or of hooks may differ from rank to rank.",
          "rank 1 calls broadcast as #3 and all_reduce after it; the others call them the other way round"},

@@ -147,6 +147,8 @@ TEST_F(JsonFieldsTest, Hang) {
     "places":[{"rank":"int","group":"string","last_completed?":"object","first_open?":"object","since_ns?":"int"}],"other":"list","unknown":"list"})"));
   EXPECT_EQ(j["verdict"]["code"], "hang-absent-rank");
   EXPECT_EQ(j["verdict"]["culprits"], Json::array({2}));
+  std::ofstream(tmp_.path() + "/empty_rank_0") << R"({"version": "2.4", "entries": []})";
+  EXPECT_EQ(answer("hang " + tmp_.path() + "/empty_rank_0", 3)["refusals"][0]["code"], "hang-no-entries") << "nothing recorded is no sign of health";
 }
 
 TEST_F(JsonFieldsTest, Doctor) {

@@ -197,6 +197,12 @@ TEST_F(PlanCommand, WhatIsWrongIsSaid) {
   EXPECT_EQ(plan("--on CPU-24").code, 2) << "how many?";
   EXPECT_THAT(plan("--on CPU-24 --gpus 2 --headroom nan%").output, HasSubstr("is no share"));
   EXPECT_THAT(plan("--on CPU-24 --gpus 1 --want table --save sac --zero 0 --row 9").output, HasSubstr("--row 9: there are 2 legal rows"));
+  const ShellResult rivals = plan("--on CPU-24 --gpus 2 --rivals --save sac");
+  EXPECT_EQ(rivals.code, 2);
+  EXPECT_THAT(rivals.output, HasSubstr("--rivals and --save"));
+  const ShellResult unwritable = shell(std::string(SPSCOPE_PROGRAM) + " calibrate --seconds 600 -o " + tmp_.path() + "/no/folder.toml 2>&1");
+  EXPECT_EQ(unwritable.code, 1) << "said before anything is measured: " << unwritable.output;
+  EXPECT_THAT(unwritable.output, HasSubstr("file-unwritable"));
   const ShellResult none = plan("--on CPU-24 --gpus 1 --sp 2");
   EXPECT_EQ(none.code, 3);
   EXPECT_THAT(none.output, HasSubstr("plan-empty"));
