@@ -150,7 +150,17 @@ class Fuser {
     }
   }
 
-  NodeId addNode(Symbol op, const Group& group, const char* suffix) {
+  /// A collective that is only split into a start and a wait stays the work of the pass that made it: a mistake in it is that one's.
+  ir::Provenance provenanceOf(const Group& group) const {
+    const ir::Provenance& own = g_.node(group.members.front()).provenance;
+    if (group.members.size() == 1 && !own.pass.empty()) return own;
+    ir::Provenance fused;
+    fused.pass = kPass;
+    fused.from.assign(group.members.begin(), group.members.end());
+    return fused;
+  }
+
+  NodeId addNode(Symbol op, const Group& group, ir::Provenance provenance, const char* suffix) {
     const ir::Node& first = g_.node(group.members.front());
     const ir::LocationRef location = first.location;
     const ir::Phase phase = first.phase;
@@ -160,8 +170,7 @@ class Fuser {
     n.location = location;
     n.phase = phase;
     n.forward = forward;
-    n.provenance.pass = kPass;
-    n.provenance.from.assign(group.members.begin(), group.members.end());
+    n.provenance = std::move(provenance);
     if (done_.size() <= at(id)) done_.resize(at(id) + 1, false);
     return id;
   }
@@ -186,7 +195,8 @@ class Fuser {
   void emitGroup(const Group& group) {
     const Symbol plain = g_.node(group.members.front()).op;
     const bool sums = plain == ir::sp::kAllReduce;
-    const NodeId start = addNode(ir::startOf(plain), group, ".start");
+    const ir::Provenance provenance = provenanceOf(group);
+    const NodeId start = addNode(ir::startOf(plain), group, provenance, ".start");
     std::vector<ValueId> results, receives, sends;
     for (const NodeId member : group.members) {
       ir::appendPart(g_.node(start), g_.node(member));
@@ -206,7 +216,7 @@ class Fuser {
       }
     emit(start);
 
-    const NodeId wait = addNode(ir::sp::kWait, group, ".wait");
+    const NodeId wait = addNode(ir::sp::kWait, group, provenance, ".wait");
     ir::UseList buffers;
     for (const auto* list : {&receives, &sends})
       for (const ValueId v : *list) buffers.push_back({v});
@@ -224,7 +234,9 @@ class Fuser {
       const std::int64_t gather_dim = ir::intArg(member, dim, 0);
       const ir::Dims blocks = *ir::intListArg(member, plain == ir::sp::kAllToAll ? kGatherBlocks : kBlocks);
       const ValueId flat = addBuffer(wait, results[i], receives[i], true);
-      const NodeId unpack = addNode(ir::sp::kUnpack, {{group.members[i]}, false}, ".unpack");
+      ir::Provenance part = provenance;
+      if (group.members.size() > 1) part.from.assign(1, group.members[i]);
+      const NodeId unpack = addNode(ir::sp::kUnpack, {{group.members[i]}, false}, std::move(part), ".unpack");
       ir::setAxis(g_.node(unpack), ir::axisOf(g_.node(group.members[i])));
       g_.node(unpack).set(kSelf, ir::Use{flat});
       g_.node(unpack).set(kDim, gather_dim);

@@ -124,6 +124,19 @@ TEST_F(BisectRewrites, APlantedFaultIsTheLastRewriteOfItsPass) {
   EXPECT_EQ(rewrite->node, settings_.faults.front().node);
 }
 
+TEST_F(BisectRewrites, AWrongSumIsNamedAtItsWaitWithThePassThatMadeIt) {
+  open("llama_causal_gqa_pos", 2);
+  settings_.communication = "overlap";
+  settings_.faults = session::resolveFaults(*model_, settings_, {"double-collective,pass=schedule"}, request()).value();
+  session::CompileRequest compile;
+  compile.settings = settings_;
+  sides_.programs = session::programsOf(session::compile(*model_, compile, request()).value().compiled);
+  const session::ValueComparison c = session::compareValues(sides_, request()).value();
+  ASSERT_TRUE(c.first);
+  EXPECT_EQ(c.first->node, settings_.faults.front().planted + ".wait");
+  EXPECT_EQ(c.first->pass, "schedule");
+}
+
 TEST_F(BisectRewrites, ARightPassHasNone) {
   open("gpt2_pos", 2);
   const auto stages = session::stageGraphs(*model_, settings_, request()).value();
