@@ -24,7 +24,7 @@ namespace spscope::session {
 namespace {
 
 /// Of this process and of the ranks.
-std::int64_t cpuNs(const std::vector<int>& pids) {
+std::int64_t cpuNsOf(const std::vector<int>& pids) {
   std::int64_t out = cpuNs();
   for (const int pid : pids) {
     clockid_t clock{};
@@ -65,10 +65,10 @@ Status measure(char** argv) {
 
   Times by_itself, by_debugger;
   const auto timed = [](const std::vector<int>& pids, Times& times, const auto& work) -> Status {
-    const std::int64_t cpu = cpuNs(pids), wall = monotonicNs();
+    const std::int64_t cpu = cpuNsOf(pids), wall = monotonicNs();
     SP_TRY(work());
     times.wall.push_back(monotonicNs() - wall);
-    times.cpu.push_back(cpuNs(pids) - cpu);
+    times.cpu.push_back(cpuNsOf(pids) - cpu);
     return {};
   };
   const auto alone = [&] { return timed(plain->processes(), by_itself, [&]() -> Status { return plain->runPlain(); }); };
