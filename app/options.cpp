@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/base/numbers.h"
 #include "core/base/strings.h"
 #include "core/session/rule_file.h"
 
@@ -15,10 +16,7 @@ namespace spscope::app {
 CLI::Validator numberFrom(double least, double most) {
   return CLI::Validator(
       [least, most](const std::string& text) {
-        double value = 0.0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool fits = error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
-        if (fits) return std::string();
+        if (numberIn(text, least, most)) return std::string();
         const bool open = most == std::numeric_limits<double>::max();
         const auto said = [](double x) { return strf(std::abs(x) < 1e15 ? "%.15g" : "%g", x); };  // 1000000, not 1e+06
         return text + " is no number from " + said(least) + (open ? " on" : " to " + said(most));

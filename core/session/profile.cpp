@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/numbers.h"
 #include "core/base/strings.h"
 #include "core/ir/mesh_axis.h"
 #include "passes/memory/liveness.h"
@@ -27,11 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string spoolFile(const ProfileRequest& what, int rank) { return what.spools + "/rank" + std::to_string(rank); }
-
-bool readInt(std::string_view text, std::int64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && out >= 0;
-}
 
 Error usage(std::string message, std::string legal) {
   Error error = makeError("usage", std::move(message), Outcome::kUsage);
@@ -106,8 +101,8 @@ Status parseProfileSteps(const std::string& text, ProfileRequest& out) {
   const auto colon = text.find(':');
   std::int64_t first = 0, last = 0;
   const bool single = colon == std::string::npos;
-  if (!readInt(single ? std::string_view(text) : std::string_view(text).substr(0, colon), first) ||
-      (!single && !readInt(std::string_view(text).substr(colon + 1), last)))
+  if (!readNumber<std::int64_t>(single ? std::string_view(text) : std::string_view(text).substr(0, colon), first, 0) ||
+      (!single && !readNumber<std::int64_t>(std::string_view(text).substr(colon + 1), last, 0)))
     return usage("--profile-steps " + text + " names no steps", "A:B with 0 <= A < B: the steps from A to before B, counted from 0");
   if (single) last = first + 1;
   if (last <= first) return usage("--profile-steps " + text + " is empty", "A:B with A < B");
@@ -123,7 +118,7 @@ Status parseProfileRanks(const std::string& text, int world, ProfileRequest& out
     const auto dash = part.find('-');
     std::int64_t first = 0, last = 0;
     const std::string_view all = part;
-    if (!readInt(all.substr(0, dash), first) || (dash != std::string::npos && !readInt(all.substr(dash + 1), last)))
+    if (!readNumber<std::int64_t>(all.substr(0, dash), first, 0) || (dash != std::string::npos && !readNumber<std::int64_t>(all.substr(dash + 1), last, 0)))
       return usage("--profile-ranks " + text + " names no ranks", legal);
     if (dash == std::string::npos) last = first;
     if (last < first || last >= world) return usage("--profile-ranks " + text + ": there is no such rank", legal);

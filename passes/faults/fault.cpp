@@ -2,18 +2,12 @@
 #include "passes/faults/fault.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "core/base/numbers.h"
 #include "core/base/strings.h"
 
 namespace spscope::passes {
 namespace {
-
-template <typename Number>
-bool readNumber(std::string_view text, Number& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
 
 Error usage(std::string message) {
   Error error = makeError("usage", "--plant: " + std::move(message), Outcome::kUsage);

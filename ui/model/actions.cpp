@@ -2,8 +2,8 @@
 #include "ui/model/actions.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "core/base/numbers.h"
 #include "core/base/strings.h"
 #include "ui/model/debug/debug_session.h"
 
@@ -60,13 +60,6 @@ std::string debugLine(const Action& action) {
 bool isDebugCommand(const std::string& name) {
   const auto& table = session::debug::commandTable();
   return std::any_of(table.begin(), table.end(), [&](const session::debug::CommandInfo& c) { return c.name == name; });
-}
-
-std::optional<int> number(const std::string& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
 }
 
 Result<ModuleIndex> moduleNamed(const GraphDocument& graph, const std::string& path) {
@@ -132,7 +125,7 @@ int stageNamed(const Workspace& workspace, const std::string& name) {
     if (stages[i].name == name) return static_cast<int>(i);
     if (stages[i].name.starts_with(name)) beginning = static_cast<int>(i), ++matches;
   }
-  if (const auto n = number(name); n && *n >= 0 && *n < static_cast<int>(stages.size())) return *n;
+  if (const auto n = numberIn<int>(name); n && *n >= 0 && *n < static_cast<int>(stages.size())) return *n;
   return matches == 1 ? beginning : -1;
 }
 
@@ -307,7 +300,7 @@ Status ActionRunner::begin(const Action& action) {
   } else if (name == "forward") {
     workspace_.forward();
   } else if (name == "event") {
-    const auto n = number(words[0]);
+    const auto n = numberIn<int>(words[0]);
     if (!workspace_.trace()) return usage("event: no trace is open");
     const auto events = static_cast<std::int64_t>(workspace_.trace()->trace.events.size());
     if (!n || *n < 0 || *n >= events) return usage("event: " + words[0] + strf(" is no event of the trace: it has 0 to %lld", static_cast<long long>(events - 1)));
@@ -337,7 +330,7 @@ Status ActionRunner::begin(const Action& action) {
     if (words[0] != "dark" && words[0] != "light") return usage("theme " + words[0] + " is unknown", "dark, light");
     return view_.setTheme(words[0] == "dark");
   } else if (name == "size") {
-    const auto width = number(words[0]), height = number(words[1]);
+    const auto width = numberIn<int>(words[0]), height = numberIn<int>(words[1]);
     if (!width || !height || *width < 200 || *height < 200 || *width > 16384 || *height > 16384) return usage("size takes two numbers from 200 to 16384");
     return view_.resizeTo(*width, *height);
   } else if (name == "panel") {

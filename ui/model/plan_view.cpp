@@ -2,9 +2,9 @@
 #include "ui/model/plan_view.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "core/base/numbers.h"
 #include "core/base/strings.h"
 #include "core/session/plan/peak_curves.h"
 
@@ -19,12 +19,6 @@ Error usage(const std::string& message, const std::string& legal) {
   Error e = makeError("usage", message, Outcome::kUsage);
   e.legal = legal;
   return e;
-}
-
-template <typename T>
-bool parse(const std::string& text, T low, T high, T& out) {
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return failed == std::errc() && end == text.data() + text.size() && out >= low && out <= high;
 }
 
 PlanWant wantOf(const std::string& text) { return text == "fits" ? PlanWant::kFits : text == "table" ? PlanWant::kTable : PlanWant::kMaxSeq; }
@@ -74,13 +68,13 @@ Status PlanView::set(const std::string& name, const std::string& value) {
     if (value.empty()) return usage("device: no name", "a name of the list, or a .toml file");
     asked_.device = value;
   } else if (name == "gpus") {
-    if (int n = 0; parse(value, 1, 4096, n)) asked_.gpus = n;
+    if (int n = 0; readNumber(value, n, 1, 4096)) asked_.gpus = n;
     else return usage("gpus " + value + " is no number of devices", "1 to 4096");
   } else if (name == "want") {
     if (value != "max-seq" && value != "fits" && value != "table") return usage("want " + value + " is unknown", "max-seq, fits, table");
     asked_.want = value;
   } else if (name == "headroom") {
-    if (double h = 0; parse(value, 0.0, 90.0, h)) asked_.headroom = value;
+    if (double h = 0; readNumber(value, h, 0.0, 90.0)) asked_.headroom = value;
     else return usage("headroom " + value + " is no share in percent", "0 to 90");
   } else {
     return usage("there is no field " + name, "device, gpus, want, headroom");

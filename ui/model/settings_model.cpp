@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ui/model/settings_model.h"
 
-#include <charconv>
 #include <functional>
 
+#include "core/base/numbers.h"
 #include "core/base/strings.h"
 #include "core/session/compile.h"
 #include "core/session/rule_file.h"
@@ -21,15 +21,6 @@ struct Row {
   std::function<bool(Settings&, const std::string&)> set;  ///< false: no such value
 };
 
-template <typename T>
-bool parseNumber(const std::string& text, T least, T most, T& out) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most)) return false;
-  out = value;
-  return true;
-}
-
 bool oneOf(const std::string& text, const std::vector<std::string>& values) {
   for (const std::string& v : values)
     if (v == text) return true;
@@ -39,14 +30,14 @@ bool oneOf(const std::string& text, const std::vector<std::string>& values) {
 /// Empty and "file" stand for the file's own length.
 bool parseLength(const std::string& text, std::int64_t& out) {
   if (text.empty() || text == "file") return out = 0, true;
-  return parseNumber<std::int64_t>(text, 1, std::int64_t{1} << 40, out);
+  return readNumber<std::int64_t>(text, out, 1, std::int64_t{1} << 40);
 }
 std::string lengthText(std::int64_t n) { return n == 0 ? "file" : std::to_string(n); }
 
 bool parseBytes(const std::string& text, std::int64_t& out) {
   double gib = 0;
   if (text.empty() || text == "none") return out = 0, true;
-  if (!parseNumber<double>(text, 0.0, 1e6, gib)) return false;
+  if (!readNumber<double>(text, gib, 0.0, 1e6)) return false;
   out = static_cast<std::int64_t>(gib * 1073741824.0);
   return true;
 }
@@ -61,10 +52,10 @@ const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
       {{"sp", "SP", "Ranks that share the sequence", {"1", "2", "3", "4", "8", "16"}, true, false, true},
        [](const Settings& s) { return std::to_string(s.compile.sp); },
-       [](Settings& s, const std::string& t) { return parseNumber(t, 1, 4096, s.compile.sp); }},
+       [](Settings& s, const std::string& t) { return readNumber(t, s.compile.sp, 1, 4096); }},
       {{"dp", "DP", "Replicas that share the rows of a batch", {"1", "2", "4"}, true, false, true},
        [](const Settings& s) { return std::to_string(s.compile.dp); },
-       [](Settings& s, const std::string& t) { return parseNumber(t, 1, 4096, s.compile.dp); }},
+       [](Settings& s, const std::string& t) { return readNumber(t, s.compile.dp, 1, 4096); }},
       {{"seq", "S", "Tokens of the whole sequence", {"file"}, true, true, true},
        [](const Settings& s) { return lengthText(s.open.seq); },
        [](Settings& s, const std::string& t) { return parseLength(t, s.open.seq) && (s.compile.seq = s.open.seq, true); }},
@@ -83,7 +74,7 @@ const std::vector<Row>& rows() {
        [](const Settings& s) { return s.compile.save; },
        [](Settings& s, const std::string& t) {
          double f = 0;
-         if (!oneOf(t, {"sac", "all", "min-cut"}) && !(t.starts_with("budget=") && parseNumber(t.substr(7), 0.0, 1.0, f))) return false;
+         if (!oneOf(t, {"sac", "all", "min-cut"}) && !(t.starts_with("budget=") && readNumber(t.substr(7), f, 0.0, 1.0))) return false;
          s.compile.save = t;
          return true;
        }},
@@ -95,10 +86,10 @@ const std::vector<Row>& rows() {
        [](Settings& s, const std::string& t) { return oneOf(t, {"adamw", "sgd"}) && (s.compile.optimizer = t, true); }},
       {{"zero", "ZeRO", "1: each rank keeps its block of the optimizer's states; gradients are shared out, weights gathered", {"0", "1"}, false, false, true},
        [](const Settings& s) { return std::to_string(s.compile.zero); },
-       [](Settings& s, const std::string& t) { return parseNumber(t, 0, 1, s.compile.zero); }},
+       [](Settings& s, const std::string& t) { return readNumber(t, s.compile.zero, 0, 1); }},
       {{"accumulate", "Accumulate", "Batches per step of the optimizer", {"1", "2", "4", "8"}, true, false, true},
        [](const Settings& s) { return std::to_string(s.compile.accumulate); },
-       [](Settings& s, const std::string& t) { return parseNumber(t, 1, 1 << 20, s.compile.accumulate); }},
+       [](Settings& s, const std::string& t) { return readNumber(t, s.compile.accumulate, 1, 1 << 20); }},
       {{"tile-loss", "Tile the loss", "on: head and cross entropy a block of tokens at a time; the logits never exist whole", {"off", "on"}, false, false, true},
        [](const Settings& s) { return std::string(s.compile.tile_loss ? "on" : "off"); },
        [](Settings& s, const std::string& t) { return parseSwitch(t, s.compile.tile_loss); }},
@@ -131,25 +122,25 @@ const std::vector<Row>& rows() {
        [](Settings& s, const std::string& t) { return oneOf(t, {"gloo", "virtual", "nccl"}) && (s.run.ranks = t, true); }},
       {{"steps", "Steps", "Training steps of a run", {"1", "3", "10"}, true, false, false},
        [](const Settings& s) { return std::to_string(s.run.steps); },
-       [](Settings& s, const std::string& t) { return parseNumber<std::int64_t>(t, 1, std::int64_t{1} << 40, s.run.steps); }},
+       [](Settings& s, const std::string& t) { return readNumber<std::int64_t>(t, s.run.steps, 1, std::int64_t{1} << 40); }},
       {{"lr", "Learning rate", "Of the optimizer", {"0.001"}, true, false, false},
        [](const Settings& s) { return formatDouble(s.run.lr); },
-       [](Settings& s, const std::string& t) { return parseNumber(t, 0.0, 1e9, s.run.lr); }},
+       [](Settings& s, const std::string& t) { return readNumber(t, s.run.lr, 0.0, 1e9); }},
       {{"clip", "Clip", "Largest global norm of the gradients; 0: none", {"0", "1"}, true, false, false},
        [](const Settings& s) { return formatDouble(s.run.clip); },
-       [](Settings& s, const std::string& t) { return parseNumber(t, 0.0, 1e9, s.run.clip); }},
+       [](Settings& s, const std::string& t) { return readNumber(t, s.run.clip, 0.0, 1e9); }},
       {{"profile", "Profile", "Where a run is recorded; empty: it is not", {}, true, false, false},
        [](const Settings& s) { return s.run.profile.file; },
        [](Settings& s, const std::string& t) { return s.run.profile.file = t, true; }},
       {{"seed", "Seed", "Of ids and labels", {"0"}, true, false, false},
        [](const Settings& s) { return std::to_string(s.data.seed); },
-       [](Settings& s, const std::string& t) { return parseNumber<std::uint64_t>(t, 0, ~std::uint64_t{0} >> 1, s.data.seed); }},
+       [](Settings& s, const std::string& t) { return readNumber<std::uint64_t>(t, s.data.seed, 0, ~std::uint64_t{0} >> 1); }},
       {{"seed-weights", "Seed of weights", "Random weights in place of the file's", {"file", "0"}, true, false, false},
        [](const Settings& s) { return s.data.seed_weights ? std::to_string(*s.data.seed_weights) : "file"; },
        [](Settings& s, const std::string& t) {
          if (t == "file") return s.data.seed_weights.reset(), true;
          std::uint64_t seed = 0;
-         return parseNumber<std::uint64_t>(t, 0, ~std::uint64_t{0} >> 1, seed) && (s.data.seed_weights = seed, true);
+         return readNumber<std::uint64_t>(t, seed, 0, ~std::uint64_t{0} >> 1) && (s.data.seed_weights = seed, true);
        }},
       {{"inputs", "Batches", "A safetensors file with the graph's inputs; empty: seeded ids and labels", {}, true, false, false},
        [](const Settings& s) { return s.data.inputs.empty() ? std::string() : s.data.inputs.front(); },

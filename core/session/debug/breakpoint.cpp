@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/debug/breakpoint.h"
 
-#include <charconv>
 
+#include "core/base/numbers.h"
 #include "core/base/strings.h"
 
 namespace spscope::session::debug {
@@ -14,12 +14,6 @@ Error usage(std::string message) {
   Error error = makeError("usage", std::move(message), Outcome::kUsage);
   error.legal = "WHAT [if nan|inf|abs>X|zeros>SHARE|ranks|differs[>SHARE] [hit N]] [do stop|log|save PATH] [rank R]";
   return error;
-}
-
-template <typename T>
-bool readNumber(std::string_view text, T& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size();
 }
 
 /// Takes the first word; "" where there is none.
@@ -53,7 +47,7 @@ Status parseCondition(std::vector<std::string>& words, Condition& out) {
     else return usage("there is no condition " + word);
     const bool takes = out.kind == Kind::kAbs || out.kind == Kind::kZeros || out.kind == Kind::kDiffers;
     const bool has = at != std::string::npos;
-    if (has && (!takes || !readNumber(std::string_view(word).substr(at + 1), out.limit) || !(out.limit >= 0))) return usage(word + " is no condition");
+    if (has && (!takes || !readNumber(std::string_view(word).substr(at + 1), out.limit, 0.0, std::numeric_limits<double>::infinity()))) return usage(word + " is no condition");
     if (!has && takes && out.kind != Kind::kDiffers) return usage(name + " needs a bound, as " + name + ">0.5");
     any = true;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands that move the ranks, on and back.
+#include "core/base/numbers.h"
 #include "core/session/debug/command_work.h"
 
 namespace spscope::session::debug {
@@ -43,7 +44,7 @@ Status resume(Work& w) {
 }
 
 Status back(Work& w) {
-  if (w.words.empty() || readNumber(w.words.front())) {
+  if (w.words.empty() || numberIn<std::int64_t>(w.words.front())) {
     SP_ASSIGN(const std::int64_t count, w.takeCount(1));
     SP_TRY(w.nothingLeft());
     SP_ASSIGN(w.out.stop, w.debugger.back(count));

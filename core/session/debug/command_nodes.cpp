@@ -2,6 +2,7 @@
 // Commands about nodes: which there are, and where to stop.
 #include <algorithm>
 
+#include "core/base/numbers.h"
 #include "core/base/strings.h"
 #include "core/session/debug/command_work.h"
 
@@ -51,7 +52,7 @@ Status removeBreakpoint(Work& w) {
   SP_TRY(w.nothingLeft());
   if (which == "all") {
     w.debugger.removeAll();
-  } else if (const auto id = readNumber(which); !id || !w.debugger.remove(static_cast<int>(*id))) {
+  } else if (const auto id = numberIn<std::int64_t>(which); !id || !w.debugger.remove(static_cast<int>(*id))) {
     return w.usage("there is no breakpoint " + which);
   }
   w.out.breakpoints = w.debugger.breakpoints();

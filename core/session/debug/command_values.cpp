@@ -2,6 +2,7 @@
 // Commands that look at values: of each rank, put together, against others.
 #include <algorithm>
 
+#include "core/base/numbers.h"
 #include "core/base/strings.h"
 #include "core/session/debug/command_work.h"
 #include "core/torch/tensor_store.h"
@@ -86,7 +87,7 @@ Status twin(Work& w) {
   } else if (what == "step") {
     choice.kind = ReferenceChoice::Kind::kStep;
     const std::string number = w.take();
-    const auto step = readNumber(number);
+    const auto step = numberIn<std::int64_t>(number);
     if (!step || *step < 0) return w.usage(number + " is no step: 0 is this one");
     choice.step = *step;
   } else if (!what.empty() && what != "unsharded") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands that ask for reasons.
+#include "core/base/numbers.h"
 #include "core/session/debug/command_work.h"
 #include "passes/memory/save_policy.h"
 
@@ -25,7 +26,7 @@ Status whatif(Work& w) {
     SP_TRY(passes::parseSavePolicy(second));
   } else if (first == "sp") {
     question.kind = Kind::kRanks;
-    const auto ranks = readNumber(second);
+    const auto ranks = numberIn<std::int64_t>(second);
     if (!ranks || *ranks < 1 || *ranks > 4096) return w.usage(second + " is no number of ranks");
     question.ranks = static_cast<int>(*ranks);
   } else {
@@ -37,7 +38,7 @@ Status whatif(Work& w) {
     else return w.usage("what is " + second + "?");
     if (question.kind == Kind::kShard) {
       const std::string dim = w.take();
-      const auto number = readNumber(dim);
+      const auto number = numberIn<std::int64_t>(dim);
       if (!number || *number < -64 || *number > 64) return w.usage(dim + " is no dimension");
       question.dim = static_cast<int>(*number);
     }

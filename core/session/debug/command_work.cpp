@@ -2,18 +2,11 @@
 #include "core/session/debug/command_work.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "core/base/numbers.h"
 #include "core/base/strings.h"
 
 namespace spscope::session::debug {
-
-std::optional<std::int64_t> readNumber(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return out;
-}
 
 Error Work::usage(std::string message) const {
   Error error = makeError("usage", std::move(message), Outcome::kUsage);
@@ -31,7 +24,7 @@ std::string Work::take() {
 Result<int> Work::takeRank() {
   const auto at = std::find(words.begin(), words.end(), "rank");
   if (at == words.end()) return -1;
-  const auto rank = at + 1 == words.end() ? std::nullopt : readNumber(*(at + 1));
+  const auto rank = at + 1 == words.end() ? std::nullopt : numberIn<std::int64_t>(*(at + 1));
   if (!rank || *rank < 0 || *rank >= debugger.ranks()) return usage(strf("which rank, of 0 to %d?", debugger.ranks() - 1));
   words.erase(at, at + 2);
   return static_cast<int>(*rank);
@@ -40,7 +33,7 @@ Result<int> Work::takeRank() {
 Result<std::int64_t> Work::takeCount(std::int64_t fallback) {
   if (words.empty()) return fallback;
   const std::string word = take();
-  const auto count = readNumber(word);
+  const auto count = numberIn<std::int64_t>(word);
   if (!count || *count < 1) return usage(word + " is no number from 1 on");
   return *count;
 }
@@ -61,7 +54,7 @@ Result<std::vector<exec::Range>> Work::takeRanges() {
     const std::size_t colon = part.find(':');
     exec::Range range;
     const std::string first = part.substr(0, colon), last = colon == std::string::npos ? "" : part.substr(colon + 1);
-    const auto begin = readNumber(first), end = readNumber(last);
+    const auto begin = numberIn<std::int64_t>(first), end = numberIn<std::int64_t>(last);
     if ((!begin && !(first.empty() && colon != std::string::npos)) || (!end && !last.empty())) return usage(typed + " is no window, as 0,2:5,:");
     if (begin) range.begin = *begin;
     if (end) range.end = *end;

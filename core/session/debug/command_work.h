@@ -12,8 +12,6 @@
 
 namespace spscope::session::debug {
 
-std::optional<std::int64_t> readNumber(std::string_view text);
-
 struct Work {
   Debugger& debugger;
   const CommandInfo& info;

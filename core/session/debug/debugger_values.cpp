@@ -58,7 +58,7 @@ Status Debugger::setTwin(const ReferenceChoice& choice) {
   SP_ASSIGN(Reference reference, makeReference(choice, setup_.sides, origin(), request_));
   std::unique_ptr<Twin> by_rank;
   if (reference.by_rank) {
-    reference.step.cancel = request_.cancel;
+    reference.step.cancel = life_;
     SP_ASSIGN(by_rank, Twin::create(std::move(reference)));
   }
   reference_.reset();
@@ -104,7 +104,8 @@ Result<Debugger::There> Debugger::there(const std::string& value, int rank) cons
     if (rank >= 0 && r != rank) continue;
     SP_ASSIGN(const ir::ValueId v, valueNamed(r, value));
     if (!computed(r, v)) return There::kNotYet;
-    if (!tape_.value(r, v)) out = There::kGone;
+    SP_ASSIGN(const bool live, tape_.live(r, v));
+    if (!live) out = There::kGone;
   }
   return out;
 }
