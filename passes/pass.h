@@ -59,6 +59,7 @@ struct PassContext {
   std::map<std::string, std::int64_t>* statistics = nullptr;  ///< never null inside a pass
   bool on_batch = false;                     ///< the sequence passes are at work on the batch (shard-batch)
   MemoryReport* memory = nullptr;            ///< where choose-saved leaves the choices it compared; null: nowhere
+  bool brief = false;                        ///< nobody reads statistics: those that take time may be left out
 
   void count(const std::string& name, std::int64_t n = 1) const { (*statistics)[name] += n; }
 };

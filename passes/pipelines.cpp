@@ -164,6 +164,7 @@ Compiled compileShared(std::shared_ptr<const ir::Graph> imported, const Settings
     context.rank = rank;
     MemoryReport memory;
     context.memory = options.verify ? &memory : nullptr;  // without it choose-saved looks at nothing that its policy does not need
+    context.brief = !options.verify;
     PipelineResult program = runProgram(shared, plan, context, options);
     const std::shared_ptr<const ir::Graph> graph = program.graph;
     const bool reported = it->second == 0;  // the stages that are shown are those of the first class

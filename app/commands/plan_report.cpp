@@ -61,6 +61,7 @@ Json rowJson(const PlanRequest& what, const PlanRow& row) {
   out["peak_bytes"] = row.footprint.peak_high;
   out["compiled_peak_bytes"] = row.footprint.compiled_peak;
   out["next_peak_bytes"] = row.next_peak > 0 ? Json(row.next_peak) : Json();
+  out["next_compiled"] = row.next_compiled;
   out["interval"] = {static_cast<std::int64_t>(row.need_low), static_cast<std::int64_t>(row.need_high)};
   out["room"] = {static_cast<std::int64_t>(row.room.sure), static_cast<std::int64_t>(row.room.hopeful)};
   Json classes = Json::object();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/symbol.h"
 
+#include <array>
+#include <functional>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_set>
@@ -16,19 +18,25 @@ Pool& pool() {
   return *p;
 }
 const std::string kEmpty;
+
+/// Its one copy, which stays.
+const std::string* interned(std::string_view text) {
+  Pool& p = pool();
+  {
+    const std::shared_lock lock(p.mutex);
+    if (const auto it = p.texts.find(std::string(text)); it != p.texts.end()) return &*it;
+  }
+  const std::unique_lock lock(p.mutex);
+  return &*p.texts.emplace(text).first;
+}
 }  // namespace
 
 Symbol::Symbol(std::string_view text) {
-  Pool& p = pool();
-  {
-    std::shared_lock lock(p.mutex);
-    if (auto it = p.texts.find(std::string(text)); it != p.texts.end()) {
-      text_ = &*it;
-      return;
-    }
-  }
-  std::unique_lock lock(p.mutex);
-  text_ = &*p.texts.emplace(text).first;
+  // What this thread has asked for lately needs no lock.
+  thread_local std::array<const std::string*, 1024> lately{};
+  const std::string*& last = lately[std::hash<std::string_view>{}(text) % lately.size()];
+  if (last == nullptr || *last != text) last = interned(text);
+  text_ = last;
 }
 
 const std::string& Symbol::str() const { return text_ ? *text_ : kEmpty; }

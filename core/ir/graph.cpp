@@ -3,10 +3,27 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 #include "core/ir/op_traits.h"
 
 namespace spscope::ir {
+namespace {
+
+/// push_back that moves what is there when it grows: these types' moves may throw as far as their small vectors know, so a
+/// vector would copy.
+template <typename T>
+void append(std::vector<T>& to, T&& item) {
+  if (to.size() == to.capacity()) {
+    std::vector<T> grown;
+    grown.reserve(std::max<std::size_t>(16, 2 * to.size()));
+    grown.insert(grown.end(), std::make_move_iterator(to.begin()), std::make_move_iterator(to.end()));
+    to = std::move(grown);
+  }
+  to.push_back(std::move(item));
+}
+
+}  // namespace
 
 const Attribute* Node::find(Symbol argument) const {
   for (const Argument& a : args)
@@ -52,7 +69,7 @@ ValueId Graph::addValue(std::string wanted, DType dtype, Dims shape) {
   v.dtype = dtype;
   v.local = shape;
   v.shape = std::move(shape);
-  values_.push_back(std::move(v));
+  append(values_, std::move(v));
   return values_.back().id;
 }
 
@@ -61,7 +78,7 @@ NodeId Graph::addNode(Symbol op, std::string wanted) {
   n.id = static_cast<NodeId>(nodes_.size());
   n.op = op;
   n.name = uniqueName(wanted.empty() ? baseName(op) : std::string_view(wanted));
-  nodes_.push_back(std::move(n));
+  append(nodes_, std::move(n));
   return nodes_.back().id;
 }
 
@@ -78,7 +95,7 @@ ValueId Graph::addOutput(NodeId node_id, DType dtype, Dims shape, std::string wa
   // A node and its only output share their name; values and nodes are separate name spaces in the text.
   v.name = wanted.empty() ? (n.outputs.empty() ? n.name : uniqueName(n.name)) : uniqueName(wanted);
   n.outputs.push_back(id);
-  values_.push_back(std::move(v));
+  append(values_, std::move(v));
   return id;
 }
 
@@ -86,7 +103,7 @@ void Graph::reserveNodeIds(std::size_t count) {
   for (std::size_t i = nodes_.size(); i < count; ++i) {
     Node dead;
     dead.id = static_cast<NodeId>(i);
-    nodes_.push_back(std::move(dead));
+    append(nodes_, std::move(dead));
   }
 }
 
@@ -99,7 +116,7 @@ void Graph::adoptNode(Node adopted) {
 ValueId Graph::adoptValue(Value adopted) {
   adopted.id = static_cast<ValueId>(values_.size());
   name_counts_.try_emplace(adopted.name, 0);
-  values_.push_back(std::move(adopted));
+  append(values_, std::move(adopted));
   return values_.back().id;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ir/layout.h"
 
+#include <boost/container/small_vector.hpp>
+
 #include <algorithm>
 #include <deque>
 #include <numeric>
@@ -16,6 +18,8 @@ namespace spscope::ir {
 namespace {
 
 using Ops = std::unordered_set<std::string_view>;
+template <typename T>
+using Operands = boost::container::small_vector<T, 4>;
 
 std::size_t wrapped(std::int64_t dim, std::size_t rank) {
   return static_cast<std::size_t>(dim < 0 ? dim + static_cast<std::int64_t>(rank) : dim);
@@ -48,7 +52,8 @@ std::optional<Dims> viewStrides(const Dims& sizes, const Dims& strides, const Di
 
 /// No gaps and no element twice, in whatever order of dimensions.
 bool isDense(const Dims& sizes, const Dims& strides) {
-  std::vector<std::size_t> order;
+  if (isContiguous(sizes, strides) && numel(sizes) > 0) return true;
+  boost::container::small_vector<std::size_t, 8> order;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (sizes[i] != 1) order.push_back(i);
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
@@ -61,9 +66,9 @@ bool isDense(const Dims& sizes, const Dims& strides) {
 }
 
 /// Where at::TensorIterator puts a result of this shape: `operands` are strides of the operands broadcast to it (0: repeated).
-Dims iteratedStrides(const Dims& shape, const std::vector<Dims>& operands) {
+Dims iteratedStrides(const Dims& shape, const Operands<Dims>& operands) {
   const std::size_t rank = shape.size();
-  std::vector<std::size_t> order(rank);  // innermost first
+  boost::container::small_vector<std::size_t, 8> order(rank);  // innermost first
   for (std::size_t i = 0; i < rank; ++i) order[i] = rank - 1 - i;
   // 1: `a` belongs outside of `b`, -1: it does not, 0: nothing says.
   const auto compare = [&](std::size_t a, std::size_t b) {
@@ -136,22 +141,29 @@ const OpKind& kindOf(Symbol op) {
 
 class Reader {
  public:
-  explicit Reader(const Graph& graph) : graph_(graph), place_(graph.valueCount(), -1) {}
+  /// `all`: most values will be asked for.
+  Reader(const Graph& graph, bool all) : graph_(graph), place_(all ? graph.valueCount() : 0, -1) {}
 
   const MemoryLayout& of(ValueId id, int depth) {
-    if (const std::int32_t known = place_[static_cast<std::size_t>(id)]; known >= 0) return known_[static_cast<std::size_t>(known)];
+    if (const std::int32_t known = placeOf(id); known >= 0) return known_[static_cast<std::size_t>(known)];
     const Value& value = graph_.value(id);
     MemoryLayout layout = value.producer == kNone ? ofInput(value)
                           : depth > kDepth        ? guess(value.local)
                                                   : ofNode(value, graph_.node(value.producer), depth);
     if (layout.strides.size() != value.local.size()) layout = guess(value.local);
-    place_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(known_.size());
+    (place_.empty() ? few_[id] : place_[static_cast<std::size_t>(id)]) = static_cast<std::int32_t>(known_.size());
     known_.push_back(std::move(layout));
     return known_.back();
   }
 
  private:
   static constexpr int kDepth = 64;  ///< chains of residual sums are as long as the model is deep
+
+  std::int32_t placeOf(ValueId id) const {
+    if (!place_.empty()) return place_[static_cast<std::size_t>(id)];
+    const auto found = few_.find(id);
+    return found == few_.end() ? -1 : found->second;
+  }
 
   static MemoryLayout guess(const Dims& shape) { return {contiguousStrides(shape), false}; }
 
@@ -191,10 +203,10 @@ class Reader {
       MemoryLayout like = of(operand, depth + 1);
       const bool preserve = code == nullptr || *code == MemoryFormat::kPreserve;
       if (graph_.value(operand).local == shape && preserve && isDense(shape, like.strides)) return like;
-      return {iterated(shape, {operand}, depth).strides, row};
+      return {iterated(shape, Operands<ValueId>{operand}, depth).strides, row};
     }
     if (kind.iterated) {
-      std::vector<ValueId> operands;
+      Operands<ValueId> operands;
       forEachUse(node, [&](const Use& use) { operands.push_back(use.value); });
       MemoryLayout out = iterated(shape, operands, depth);
       if (base.starts_with("native_dropout")) out.certain = out.certain && isContiguous(shape, out.strides);
@@ -258,40 +270,45 @@ class Reader {
     const ValueId query = useArg(node, "query");
     if (query == kNone) return guess(shape);
     const MemoryLayout like = of(query, depth + 1);
-    return isDense(shape, like.strides) ? like : iterated(shape, {query}, depth);
+    return isDense(shape, like.strides) ? like : iterated(shape, Operands<ValueId>{query}, depth);
   }
 
-  MemoryLayout iterated(const Dims& shape, const std::vector<ValueId>& operands, int depth) {
-    std::vector<Dims> strides;
-    bool certain = true, dense = true;
+  MemoryLayout iterated(const Dims& shape, const Operands<ValueId>& operands, int depth) {
+    bool certain = true, dense = !operands.empty();
+    Operands<const Dims*> strides;
     const DType first = operands.empty() ? DType{} : graph_.value(operands.front()).dtype;
     for (const ValueId v : operands) {
       const Dims& from = graph_.value(v).local;
       if (from.size() > shape.size()) return guess(shape);
       const MemoryLayout& s = of(v, depth + 1);
-      certain = certain && s.certain;
       // Of another type: converted to a temporary first, which lies as it does only where it has no gaps.
-      certain = certain && (graph_.value(v).dtype == first || isDense(from, s.strides));
-      dense = dense && from == shape && isDense(shape, s.strides) && (strides.empty() || s.strides == strides.front());
-      const std::size_t added = shape.size() - from.size();
-      Dims broadcast(shape.size(), 0);
-      for (std::size_t i = 0; i < from.size(); ++i) broadcast[added + i] = from[i] == 1 && shape[added + i] != 1 ? 0 : s.strides[i];
-      strides.push_back(std::move(broadcast));
+      const bool whole = isDense(from, s.strides);
+      certain = certain && s.certain && (whole || graph_.value(v).dtype == first);
+      dense = dense && whole && from == shape && (strides.empty() || s.strides == *strides.front());
+      strides.push_back(&s.strides);
     }
     if (strides.empty()) return guess(shape);
-    if (dense) return {strides.front(), certain};  // all lie alike: so does the result
-    return {iteratedStrides(shape, strides), certain};
+    if (dense) return {*strides.front(), certain};  // all lie alike: so does the result
+    Operands<Dims> broadcast;
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      const Dims& from = graph_.value(operands[o]).local;
+      const std::size_t added = shape.size() - from.size();
+      Dims& to = broadcast.emplace_back(shape.size(), 0);
+      for (std::size_t i = 0; i < from.size(); ++i) to[added + i] = from[i] == 1 && shape[added + i] != 1 ? 0 : (*strides[o])[i];
+    }
+    return {iteratedStrides(shape, broadcast), certain};
   }
 
   const Graph& graph_;
-  std::vector<std::int32_t> place_;  ///< by value: into known_, -1 where it is not known yet
+  std::vector<std::int32_t> place_;  ///< by value: into known_, -1 where it is not known yet; empty: few_ says it
+  std::unordered_map<ValueId, std::int32_t> few_;
   std::deque<MemoryLayout> known_;   ///< never moves: references are handed out
 };
 
 }  // namespace
 
 struct LayoutScope::Impl {
-  explicit Impl(const Graph& of) : graph(of), reader(of) {}
+  explicit Impl(const Graph& of) : graph(of), reader(of, true) {}
   const Graph& graph;
   Reader reader;
 };
@@ -332,7 +349,7 @@ bool isContiguous(const Dims& sizes, const Dims& strides) {
 }
 
 MemoryLayout layoutOf(const Graph& graph, ValueId value) {
-  return current != nullptr && &current->graph == &graph ? current->reader.of(value, 0) : Reader(graph).of(value, 0);
+  return current != nullptr && &current->graph == &graph ? current->reader.of(value, 0) : Reader(graph, false).of(value, 0);
 }
 
 bool surelyContiguous(const Graph& graph, ValueId value) {

@@ -322,7 +322,7 @@ Pass fuseCollectivesPass() {
           [](const ir::Graph&, const PassContext&) { return Status{}; },
           [](ir::Graph& graph, const PassContext& context) -> Result<bool> {
             if (context.settings.communication == "plain" || !Fuser(graph, context).run()) return false;
-            context.count("predicted-peak-bytes", predictMemory(graph, livenessOptions(context.settings, context.services)).peak);
+            if (!context.brief) context.count("predicted-peak-bytes", predictMemory(graph, livenessOptions(context.settings, context.services)).peak);
             return true;
           }};
 }

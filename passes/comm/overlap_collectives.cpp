@@ -7,6 +7,7 @@
 #include "core/ir/pending.h"
 #include "core/ir/sp_ops.h"
 #include "passes/memory/liveness.h"
+#include "passes/memory/replay_plan.h"
 
 namespace spscope::passes {
 namespace {
@@ -199,20 +200,19 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
   if (context.settings.communication != "overlap") return false;
   Overlapper overlapper(graph);
   if (overlapper.moves.empty()) return false;
-  const LivenessOptions options = livenessOptions(context.settings, context.services);
   const std::vector<NodeId> before = graph.order;
-  MemoryCurve curve = predictMemory(graph, options);
+  // Only the order changes: what the nodes take is looked up once.
+  const StepModel model(graph, livenessOptions(context.settings, context.services), nominalRates("cpu"));
+  MemoryCurve curve = curveInOrder(model, before, false);
   const std::int64_t bound = curve.peak;
 
   std::int64_t taken_back = 0;
   std::vector<NodeId> order = overlapper.order();
   for (int round = 0;; ++round) {
     SP_TRY(context.cancel.check());
-    graph.order = order;
-    curve = predictMemory(graph, options);
+    curve = curveInOrder(model, order, false);
     if (curve.peak <= bound || round == kRounds) break;
     // Exchanges first: a sum that goes on behind them in its operand's own memory costs nothing.
-    graph.order = before;
     // Then the same from the start before on: what a start needs was computed earlier, beside what was put off for it.
     std::vector<std::int64_t> place(graph.nodeCount(), 0);
     for (std::size_t i = 0; i < order.size(); ++i) place[at(order[i])] = static_cast<std::int64_t>(i);
@@ -232,9 +232,8 @@ Result<bool> run(ir::Graph& graph, const PassContext& context) {
     order = overlapper.order();
   }
   if (curve.peak > bound) {
-    graph.order = before;
     taken_back = static_cast<std::int64_t>(overlapper.moves.size());
-    curve = predictMemory(graph, options);
+    curve = curveInOrder(model, before, false);
   } else {
     graph.order = order;
   }

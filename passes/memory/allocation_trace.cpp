@@ -63,58 +63,64 @@ AllocationTrace allocationTrace(const ir::Graph& graph, const LivenessOptions& o
   return out;
 }
 
-ReplayFigures replay(const AllocationTrace& trace, const CachingOptions& options, int steps) {
-  CachingAllocator allocator(options);
-  ReplayFigures out;
-  const auto look = [&] {
-    out.reserved = std::max(out.reserved, allocator.reserved());
-    if (allocator.requested() <= out.requested) return;
-    out.requested = allocator.requested();
-    out.allocated = allocator.allocated();
-    out.reserved_there = allocator.reserved();
-    out.largest_free = -1;
-  };
-  const auto ask = [&](std::int64_t bytes) {
-    // The largest free block is looked for once, when the peak is over: nothing has changed since.
-    const std::optional<CachingAllocator::Address> address = allocator.allocate(bytes);
-    out.retries = allocator.retries();
-    out.segments = allocator.segments();
-    if (address) look();
-    out.possible = out.possible && address.has_value();
-    return address;
-  };
-  const auto settle = [&] {
-    if (out.largest_free < 0) out.largest_free = allocator.largestFree();
-  };
+namespace {
+
+/// All of it, `steps` times; false: the device has no more. `watch(got)` hears of every request, `freed()` before a block goes.
+template <typename Watch, typename Freed>
+bool perform(const AllocationTrace& trace, CachingAllocator& allocator, int steps, const Watch& watch, const Freed& freed) {
   for (const std::int64_t bytes : trace.resident)
-    if (bytes > 0 && !ask(bytes)) {
-      settle();
-      return out;
-    }
+    if (bytes > 0 && !watch(allocator.allocate(bytes))) return false;
   std::vector<CachingAllocator::Address> address(at(trace.blocks), -1);
   for (int step = 0; step < steps; ++step)
     for (const AllocationEvent& event : trace.step) {
       if (event.bytes == 0) {
-        settle();
+        freed();
         allocator.free(address[at(event.block)]);
         continue;
       }
-      const auto got = ask(event.bytes);
-      if (!got) {
-        settle();
-        return out;
-      }
+      const auto got = watch(allocator.allocate(event.bytes));
+      if (!got) return false;
       address[at(event.block)] = *got;
     }
+  return true;
+}
+
+}  // namespace
+
+ReplayFigures replay(const AllocationTrace& trace, const CachingOptions& options, int steps) {
+  CachingAllocator allocator(options);
+  ReplayFigures out;
+  out.largest_free = 0;
+  const auto watch = [&](std::optional<CachingAllocator::Address> got) {
+    if (!got) return got;
+    out.reserved = std::max(out.reserved, allocator.reserved());
+    if (allocator.requested() <= out.requested) return got;
+    out.requested = allocator.requested();
+    out.allocated = allocator.allocated();
+    out.reserved_there = allocator.reserved();
+    out.largest_free = -1;
+    return got;
+  };
+  // The largest free block is looked for once, when the peak is over: nothing has changed since.
+  const auto settle = [&] {
+    if (out.largest_free < 0) out.largest_free = allocator.largestFree();
+  };
+  out.possible = perform(trace, allocator, steps, watch, settle);
   settle();
+  out.retries = allocator.retries();
+  out.segments = allocator.segments();
   return out;
 }
 
 std::int64_t leastCapacity(const AllocationTrace& trace, const ReplayFigures& free, bool expandable) {
+  const auto possible = [&](std::int64_t capacity) {
+    CachingAllocator allocator({.capacity = capacity, .expandable = expandable});
+    return perform(trace, allocator, 2, [](const auto& got) { return got; }, [] {});
+  };
   std::int64_t no = free.requested - 1, yes = free.reserved;
   while (yes - no > std::max(free.requested / 64, std::int64_t{32} << 20)) {
     const std::int64_t middle = no + (yes - no) / 2;
-    (replay(trace, {.capacity = middle, .expandable = expandable}).possible ? yes : no) = middle;
+    (possible(middle) ? yes : no) = middle;
   }
   return yes;
 }

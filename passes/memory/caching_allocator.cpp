@@ -82,7 +82,7 @@ void CachingAllocator::reached(int stream) {
 }
 
 CachingAllocator::Blocks::iterator CachingAllocator::findFree(std::int64_t bytes, int stream, bool small) {
-  std::set<Key>& free = small ? free_small_ : free_large_;
+  std::pmr::set<Key>& free = small ? free_small_ : free_large_;
   auto found = free.lower_bound({stream, bytes, 0});
   if (found == free.end() || std::get<0>(*found) != stream) return blocks_.end();
   if (options_.expandable) {
@@ -196,7 +196,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::setFree(Blocks::iterator bl
 
 void CachingAllocator::releaseCached() {
   std::vector<Address> free;
-  for (const std::set<Key>* keys : {&free_large_, &free_small_})
+  for (const std::pmr::set<Key>* keys : {&free_large_, &free_small_})
     for (const Key& key : *keys) free.push_back(std::get<2>(key));
   for (const Address address : free) {
     const Blocks::iterator block = blocks_.find(address);

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <span>
@@ -33,6 +34,8 @@ class CachingAllocator {
   using Address = std::int64_t;
 
   explicit CachingAllocator(const CachingOptions& options) : options_(options) {}
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   /// Empty where `bytes` (> 0) cannot be had on this stream: out of memory. The block may be larger than asked for.
   std::optional<Address> allocate(std::int64_t bytes, int stream = 0);
@@ -74,7 +77,7 @@ class CachingAllocator {
     std::int64_t page = 0;       ///< 0: as a whole
     std::int64_t mapped = 0;     ///< bytes of pages
   };
-  using Blocks = std::map<Address, Block>;
+  using Blocks = std::pmr::map<Address, Block>;
   using Key = std::tuple<int, std::int64_t, Address>;  ///< stream, bytes, address
 
   Blocks::iterator findFree(std::int64_t bytes, int stream, bool small);
@@ -88,13 +91,14 @@ class CachingAllocator {
   void unmapPages(Blocks::iterator block);
   bool neighbours(Blocks::const_iterator a, Blocks::const_iterator b) const { return a->second.segment == b->second.segment; }
   Segment& segmentOf(Blocks::const_iterator block) { return all_segments_[static_cast<std::size_t>(block->second.segment)]; }
-  std::set<Key>& freeOf(const Segment& segment) { return segment.small ? free_small_ : free_large_; }
+  std::pmr::set<Key>& freeOf(const Segment& segment) { return segment.small ? free_small_ : free_large_; }
   Key keyOf(Blocks::const_iterator block) { return {segmentOf(block).stream, block->second.bytes, block->first}; }
 
   CachingOptions options_;
-  Blocks blocks_;
+  std::pmr::unsynchronized_pool_resource pool_;  ///< of the nodes: they come and go by the ten thousand
+  Blocks blocks_{&pool_};
   std::vector<Segment> all_segments_;
-  std::set<Key> free_small_, free_large_;
+  std::pmr::set<Key> free_small_{&pool_}, free_large_{&pool_};
   std::vector<Address> waiting_;
   Address next_ = 0;
   std::int64_t requested_ = 0, allocated_ = 0, reserved_ = 0, segments_ = 0;

@@ -102,11 +102,7 @@ LivenessOptions livenessOptions(const Settings& settings, const ir::OpServices* 
 }
 
 MemoryCurve predictMemory(const ir::Graph& graph, const LivenessOptions& options) {
-  const StepModel model(graph, options, nominalRates("cpu"));
-  const Decisions decisions = saveAll(model);
-  Plan plan;
-  for (std::size_t i = 0; i < model.nodes.size(); ++i) plan.entries.push_back({static_cast<std::int32_t>(i), false});
-  return curveOf(model, plan, decisions, options.by_class);
+  return curveInOrder(StepModel(graph, options, nominalRates("cpu")), graph.order, options.by_class);
 }
 
 }  // namespace spscope::passes

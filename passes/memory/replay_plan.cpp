@@ -216,4 +216,11 @@ MemoryCurve curveOf(const StepModel& model, const Plan& plan, const Decisions& d
   return curve;
 }
 
+MemoryCurve curveInOrder(const StepModel& model, const std::vector<ir::NodeId>& order, bool by_class) {
+  Plan plan;
+  plan.entries.reserve(order.size());
+  for (const ir::NodeId id : order) plan.entries.push_back({model.place_of[at(id)], false});
+  return curveOf(model, plan, saveAll(model), by_class);
+}
+
 }  // namespace spscope::passes

@@ -56,4 +56,7 @@ Plan planTightly(const StepModel& model, const Decisions& decisions, MemoryCurve
 /// The curve of a plan; `live` has one entry per plan entry.
 MemoryCurve curveOf(const StepModel& model, const Plan& plan, const Decisions& decisions, bool by_class);
 
+/// The curve of the program with nothing made again, its nodes in this order (legal; of Graph::order or another one).
+MemoryCurve curveInOrder(const StepModel& model, const std::vector<ir::NodeId>& order, bool by_class);
+
 }  // namespace spscope::passes

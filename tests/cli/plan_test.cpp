@@ -127,7 +127,7 @@ TEST_F(PlanCommand, OnAGpuTheAllocatorIsToldAndThePageHasTheCurves) {
   for (const Json& row : out["rows"]) {
     const Json& a = row["allocator"];
     EXPECT_EQ(a["requested"], row["compiled_peak_bytes"]);
-    EXPECT_EQ(a["least"], row["peak_bytes"]);
+    EXPECT_LE(a["least"], row["peak_bytes"]) << "of the worst length that was compiled";
     EXPECT_LE(a["least"], a["reserved"]);
     EXPECT_GE(a["fragmentation"].get<std::int64_t>(), a["largest_free"].get<std::int64_t>());
     EXPECT_GT(a["segments"].get<std::int64_t>(), 0);

@@ -155,6 +155,7 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
     modelZero3(out, parameterBytes(*program->graph), c.ranks());
     extras.gathers_layers = true;
   }
+  if (!c.ring && !c.offload) out.floor = program->memory.resident - (out.compiled_peak - out.peak_low);  // the models left take the same from any length
   // Of a device's memory the allocator holds more than is asked for, also where it gives back what it can.
   if (out.reserved) out.peak_high += std::max<std::int64_t>(0, out.reserved->least - out.compiled_peak);
   out.time = estimateStep(*program->graph, program->settings, profile_, extras);

@@ -29,6 +29,8 @@ struct Footprint {
   passes::ClassBytes classes{};       ///< at the peak, of the compiled program: they sum to its peak
   std::int64_t compiled_peak = 0;     ///< as `spscope compile` says it, of the program that was compiled
   std::optional<passes::ReplayFigures> reserved;  ///< of the compiled program on a cuda device; peak_high has what `least` is beyond the peak
+  /// What no length goes below (parameters, optimizer); 0 where what is modelled takes some of it away with the length.
+  std::int64_t floor = 0;
   std::string peak_node, peak_source;
   std::vector<std::int64_t> live;     ///< bytes at each place of the program, what is modelled included (its high end)
   std::int64_t comm_bytes = 0;        ///< sent by one rank in one step

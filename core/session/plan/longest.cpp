@@ -3,21 +3,44 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace spscope::session {
+
+namespace {
+
+/// A few of an allocator's segments, and how closely leastCapacity looks.
+constexpr double kSlack = 64 << 20;
+
+/// Of the program itself: the high end where no place shows it.
+double programPeak(const Footprint& footprint) {
+  const auto most = std::max_element(footprint.live.begin(), footprint.live.end());
+  return most == footprint.live.end() ? static_cast<double>(footprint.peak_high) : static_cast<double>(*most);
+}
+
+}  // namespace
 
 void PeakFit::add(const Footprint& footprint) {
   const auto at = std::lower_bound(points_.begin(), points_.end(), footprint.seq, [](const Point& p, std::int64_t seq) { return p.seq < seq; });
   if (at != points_.end() && at->seq == footprint.seq) return;
-  const auto most = std::max_element(footprint.live.begin(), footprint.live.end());
-  const double beyond = most == footprint.live.end() ? 0 : static_cast<double>(footprint.peak_high - *most);
-  points_.insert(at, {footprint.seq, static_cast<double>(footprint.peak_high), beyond, footprint.live});
+  const double peak = programPeak(footprint);
+  const double beyond = std::max(0.0, static_cast<double>(footprint.peak_high) - peak);
+  slack_ = std::max(slack_, std::min(beyond, kSlack));
+  if (peak > 0) share_ = std::max(share_, (beyond - kSlack) / peak);
+  points_.insert(at, {footprint.seq, peak, footprint.live});
 }
 
-double PeakFit::predict(std::int64_t seq) const {
-  // The two nearest: those around it, or the last two, or the first two.
+std::int64_t PeakFit::highEnd(const Footprint& footprint) const {
+  return std::max(footprint.peak_high, static_cast<std::int64_t>(std::ceil(highEnd(programPeak(footprint)))));
+}
+
+std::size_t PeakFit::placeOf(std::int64_t seq) const {
   const auto at = std::lower_bound(points_.begin(), points_.end(), seq, [](const Point& p, std::int64_t s) { return p.seq < s; });
-  const std::size_t place = std::clamp<std::size_t>(static_cast<std::size_t>(at - points_.begin()), 1, points_.size() - 1);
+  return std::clamp<std::size_t>(static_cast<std::size_t>(at - points_.begin()), 1, points_.size() - 1);
+}
+
+double PeakFit::line(std::int64_t seq) const {
+  const std::size_t place = placeOf(seq);
   const Point& a = points_[place - 1];
   const Point& b = points_[place];
   const double t = static_cast<double>(seq - a.seq) / static_cast<double>(b.seq - a.seq);
@@ -25,10 +48,22 @@ double PeakFit::predict(std::int64_t seq) const {
   double peak = 0;
   for (std::size_t i = 0; i < a.live.size(); ++i)
     peak = std::max(peak, static_cast<double>(a.live[i]) + static_cast<double>(b.live[i] - a.live[i]) * t);
-  return peak + std::max(0.0, a.beyond + (b.beyond - a.beyond) * t);
+  return peak;
+}
+
+double PeakFit::predict(std::int64_t seq) const { return highEnd(line(seq)); }
+
+std::optional<double> PeakFit::miss(const Footprint& footprint) const {
+  if (points_.size() < 2 || footprint.live.empty()) return std::nullopt;
+  const std::size_t place = placeOf(footprint.seq), shape = footprint.live.size();
+  if (points_[place - 1].live.size() != shape || points_[place].live.size() != shape) return std::nullopt;
+  return std::abs(line(footprint.seq) - programPeak(footprint));
 }
 
 namespace {
+
+/// A step further than what they foretold, lines miss by a few times as much at most.
+constexpr double kTrust = 8;
 
 /// The largest k in [low, high] with predict(k * step) <= bytes; low - 1 where there is none. Predictions rise with k.
 std::int64_t lastBelow(const PeakFit& fit, std::int64_t low, std::int64_t high, std::int64_t step, double bytes) {
@@ -44,26 +79,49 @@ std::int64_t lastBelow(const PeakFit& fit, std::int64_t low, std::int64_t high, 
 
 Result<Longest> findLongest(const LongestRequest& request, const std::function<Result<Footprint>(std::int64_t seq)>& measure) {
   Longest out;
+  struct Look {
+    Footprint footprint;
+    std::optional<double> miss;  // of the lines, before it was measured
+  };
+  std::map<std::int64_t, Look> looks;  // by length in steps
+  std::int64_t first = 0;              // of them
   // In steps. `fits` was measured (or is 0), `above` does not fit, or the model cannot be that long, or nobody asked.
-  std::int64_t fits = 0, above = request.most + 1;
+  std::int64_t fits = 0, above = request.most + 1, ends = request.most + 1;
   const auto look = [&](std::int64_t k) -> Status {
     Result<Footprint> measured = measure(k * request.step);
     if (!measured) {
       if (measured.error().code == "cancelled" || measured.error().code == "internal") return measured.error();
-      if (k < above) above = k, out.limit = measured.error(), out.next.reset();
-      return {};
+      if (k < ends) ends = k, out.limit = measured.error();
+    } else {
+      const std::optional<double> missed = out.fit.miss(*measured);
+      out.fit.add(*measured);
+      if (looks.empty()) first = k;
+      looks.emplace(k, Look{std::move(*measured), missed});
     }
-    if (!out.first) out.first = *measured;
-    out.fit.add(*measured);
-    if (verdictOf(measured->peak_low, measured->peak_high, request.room) == Verdict::kFits) {
-      if (k > fits) fits = k, out.fits = std::move(*measured);
-    } else if (k < above) {
-      above = k, out.next = std::move(*measured), out.limit.reset();
+    // What was learnt of one length is true of the others.
+    fits = 0, above = ends;
+    for (auto& [steps, seen] : looks) {
+      seen.footprint.peak_high = out.fit.highEnd(seen.footprint);
+      if (verdictOf(seen.footprint.peak_low, seen.footprint.peak_high, request.room) == Verdict::kFits) {
+        fits = steps;
+      } else {
+        above = std::min(above, steps);
+        break;
+      }
     }
     return {};
   };
   SP_TRY(look(std::clamp<std::int64_t>(request.start, 1, request.most)));
-  for (int round = 0; above - fits > 1; ++round) {
+  const bool hopeless = !looks.empty() && static_cast<double>(looks.begin()->second.footprint.floor) > request.room.hopeful;
+  for (int round = 0; above - fits > 1 && !hopeless; ++round) {
+    if (const auto at = looks.find(fits); at != looks.end() && at->second.miss) {
+      // Lines that have foretold this one know the next one, too.
+      const double next = out.fit.predict((fits + 1) * request.step);
+      if (next - kTrust * *at->second.miss > request.room.sure) {
+        out.next_peak = next;
+        break;
+      }
+    }
     std::int64_t k = fits + (above - fits) / 2;
     if (out.fit.points() < 2) {
       // Nothing to draw a line from: twice as long, or the shortest, which tells at once where nothing fits at all.
@@ -72,16 +130,20 @@ Result<Longest> findLongest(const LongestRequest& request, const std::function<R
       const std::int64_t thought = lastBelow(out.fit, fits + 1, above - 1, request.step, request.room.sure);
       // The last one that is thought to fit; where that is known, the first one that is not. Lines know nothing of where the
       // model ends: below such a limit the middle is as good a guess as any.
-      if (!out.limit || thought < above - 1) k = std::max(thought, fits + 1);
+      if (above != ends || thought < above - 1) k = std::max(thought, fits + 1);
     }
     SP_TRY(look(std::clamp(k, fits + 1, above - 1)));
   }
-  const std::int64_t last = out.limit ? above - 1 : request.most;
+  if (const auto next = looks.find(fits + 1); next != looks.end()) out.next_peak = static_cast<double>(next->second.footprint.peak_high), out.next_measured = true;
+  if (fits + 1 != ends) out.limit.reset();
   out.possible_seq = fits * request.step;
   if (out.fit.points() >= 2) {
-    const std::int64_t hopeful = lastBelow(out.fit, fits + 1, last, request.step, request.room.hopeful);
+    // Lengths above one that does not fit surely may still fit at the good end.
+    const std::int64_t hopeful = lastBelow(out.fit, fits + 1, ends - 1, request.step, request.room.hopeful);
     out.possible_seq = std::max(fits, hopeful) * request.step;
   }
+  if (!looks.empty()) out.first = looks.at(first).footprint;
+  if (const auto best = looks.find(fits); best != looks.end()) out.fits = std::move(best->second.footprint);
   return out;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The longest length that fits, and what is learnt on the way. Memory grows with the length along straight lines wherever
 // the program keeps its shape: two measured lengths give a line for every place of the program, and the lines say where to
-// measure next. A line never is an answer: the length that is returned was measured, and so was the next one.
+// measure next. A line never is an answer: the length that is returned was measured. The next one does not fit: that was measured,
+// or it is what lines say that have foretold the answer's own bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +21,29 @@ class PeakFit {
   std::size_t points() const { return points_.size(); }
   std::int64_t shortest() const { return points_.empty() ? 0 : points_.front().seq; }
   /// Bytes (the high end) at a length, from the two measured lengths nearest to it: the highest of the places' lines where
-  /// both programs have the same places, the peaks' line otherwise. Needs two points.
+  /// both programs have the same places, the line of their peaks otherwise; at its highEnd(). Needs two points.
   double predict(std::int64_t seq) const;
+  /// How far the high end of a program with this peak may lie above it: what an allocator holds beyond what it is asked for. That
+  /// goes up and down with the length by accident of how blocks fit each other: the worst one of those measured speaks for all,
+  /// so that no length fits where a shorter one does not. In two parts, since a small program's share tells nothing of large ones.
+  double highEnd(double peak) const { return peak * (1 + share_) + slack_; }
+  /// Of a measured length: at least its own.
+  std::int64_t highEnd(const Footprint& footprint) const;
+  /// By how many bytes the lines of places miss a program that they do not know yet; empty where they are of other shapes.
+  std::optional<double> miss(const Footprint& footprint) const;
 
  private:
   struct Point {
     std::int64_t seq = 0;
-    double peak = 0;
-    double beyond = 0;  ///< of it, what no place of the program shows: what an allocator holds beyond what it is asked for
+    double peak = 0;  ///< of the program, as what is modelled leaves it
     std::vector<std::int64_t> live;
   };
+  /// The later one of the two nearest: those around the length, or the last two, or the first two.
+  std::size_t placeOf(std::int64_t seq) const;
+  double line(std::int64_t seq) const;
   std::vector<Point> points_;  ///< by length
+  double slack_ = 0;  ///< bytes, at most kSlack: segments of the allocator, which do not grow with the program
+  double share_ = 0;  ///< of the peak, what is beyond kSlack
 };
 
 struct LongestRequest {
@@ -43,7 +56,8 @@ struct LongestRequest {
 struct Longest {
   std::optional<Footprint> fits;      ///< at the longest length; empty: not even one step does
   std::optional<Footprint> first;     ///< at the start
-  std::optional<Footprint> next;      ///< one step further: it does not fit, surely or perhaps
+  double next_peak = 0;               ///< bytes one step further, which does not fit, surely or perhaps; 0: the model ends, or nobody asked for more
+  bool next_measured = false;         ///< false: from the fit
   std::optional<Error> limit;         ///< or this is why the model cannot be that long
   std::int64_t possible_seq = 0;      ///< at the good end of every interval; from the fit, not measured
   PeakFit fit;

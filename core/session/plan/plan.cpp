@@ -124,7 +124,8 @@ class Planner {
       row.max_seq = longest->fits ? longest->fits->seq : 0;
       row.possible_seq = longest->possible_seq;
       row.limit = longest->limit;
-      if (longest->next) row.next_peak = longest->next->peak_high;
+      row.next_peak = static_cast<std::int64_t>(longest->next_peak);
+      row.next_compiled = longest->next_measured;
       row.work_per_token = workPerToken(*longest->first, c);
       row.footprint = longest->fits ? std::move(*longest->fits) : std::move(*longest->first);
       row.fit = std::move(longest->fit);
@@ -142,10 +143,13 @@ class Planner {
   /// Error: cancelled, internal. A length that the model cannot have ends the row.
   Status fillGrid(PlanRow& row, Surveyor& surveyor) {
     const std::int64_t step = stepFor(what_.step, row.configuration.sp);
+    PeakFit fit = row.fit;  // as in the search: no length fits where a shorter one does not
     for (std::int64_t seq = std::max(step, seq_ / step * step); seq <= what_.most; seq *= 2) {
       const Result<Footprint> f = surveyor.at(row.configuration, seq, true);
       if (!f) return f.error().code == "cancelled" || f.error().code == "internal" ? Status(f.error()) : Status();
-      row.grid.push_back({seq, f->peak_low, f->peak_high, verdictOf(f->peak_low, f->peak_high, row.room), f->time});
+      fit.add(*f);
+      const std::int64_t high = fit.highEnd(*f);
+      row.grid.push_back({seq, f->peak_low, high, verdictOf(f->peak_low, high, row.room), f->time});
       if (row.grid.back().verdict == Verdict::kDoesNotFit) break;
     }
     return {};

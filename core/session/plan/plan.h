@@ -46,7 +46,8 @@ struct PlanRow {
   std::int64_t possible_seq = 0;     ///< kMaxSeq: the longest that may, from the fit
   std::optional<Error> limit;        ///< what ends max_seq where memory does not
   Footprint footprint;               ///< at max_seq (at the first length that was tried where it is 0), or at the model's
-  std::int64_t next_peak = 0;        ///< kMaxSeq: one step longer, what does not fit any more; 0: not measured
+  std::int64_t next_peak = 0;        ///< kMaxSeq: one step longer, what does not fit any more; 0: not known
+  bool next_compiled = false;        ///< next_peak; false: from the fit
   double need_low = 0, need_high = 0;///< peak, memory outside and communication buffers
   Room room;
   double work_per_token = 0;         ///< ns of all ranks together at one common length, to compare rows; the middle of Footprint::time
