@@ -79,7 +79,7 @@ void CompileFlags::declare(CLI::App& command) {
   command.add_option("--zero", zero, "1: optimizer states in blocks over all ranks")->check(CLI::Range(0, 1))->capture_default_str()->type_name("0|1");
   command.add_option("--accumulate", accumulate, "batches per step of the optimizer")->check(CLI::Range(1, 1 << 20))->capture_default_str()->type_name("K");
   command.add_option("--device", device, "where it is to run: which attention kernels are chosen")->capture_default_str()->type_name("cpu|cuda");
-  command.add_option("--save", save, "what is kept for the backward: all, sac, min-cut or budget=F (0: least memory, 1: as all)")->capture_default_str()->type_name("POLICY");
+  command.add_option("--save", save, "what is kept for the backward: all, sac, min-cut, layer-inputs or budget=F (0: least memory, 1: as all)")->capture_default_str()->type_name("POLICY");
   command.add_option("--optimizer", optimizer, "what updates the weights; adamw keeps two moments of each")->capture_default_str()->type_name("adamw|sgd");
   command.add_option("--master-weights", master_weights, "on: 16-bit parameters are trained on float32 copies, with float32 optimizer states")
       ->check(CLI::IsMember({"on", "off"}))->capture_default_str()->type_name("on|off");

@@ -50,7 +50,7 @@ class Plan : public Command {
     command.add_option("--sp", space_.sp, "ranks that share a sequence, a list: 2,4 (default: every divisor of all ranks)")->delimiter(',')->type_name("P");
     command.add_option("--dp", space_.dp, "replicas, a list (default: as many as there are ranks for)")->delimiter(',')->type_name("D");
     command.add_option("--zero", space_.zero, "a list of 0, 1, 2, 3; 2 and 3 are modelled (default: 0,1)")->delimiter(',')->check(CLI::Range(0, 3))->type_name("Z");
-    command.add_option("--save", space_.save, "what is kept, a list of all, sac, min-cut, budget=F (default: all,min-cut,sac)")->delimiter(',')->type_name("POLICY");
+    command.add_option("--save", space_.save, "what is kept, a list of all, sac, min-cut, layer-inputs, budget=F (default: all four)")->delimiter(',')->type_name("POLICY");
     command.add_option("--batch", space_.batch, "rows of all replicas together, a list (default: the file's, or one per replica)")->delimiter(',')->type_name("B");
     command.add_flag("--rivals", rivals_, "instead of all combinations: how others train this graph on these devices, and how we do (docs/planning.md)");
     command.add_flag("--offload", offload_, "with checkpoints between layers on the host, too; modelled");

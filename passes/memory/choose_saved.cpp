@@ -13,6 +13,14 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+/// Puts a choice that the report's search did not find among those that it did, and takes it.
+void addChoice(MemoryReport& report, SavingPoint point) {
+  point.price = SavingPoint::kNoPrice;
+  const auto place = std::find_if(report.points.begin(), report.points.end(), [&](const SavingPoint& p) { return p.recompute_ns < point.recompute_ns; });
+  report.chosen = static_cast<int>(place - report.points.begin());
+  report.points.insert(place, point);
+}
+
 /// The choice of a policy; `reported`: with the curve of what else there is and the reason for every value.
 Result<SavingChoice> choose(const StepModel& model, const std::vector<bool>& long_values, const SavePolicy& policy, bool reported, const CancelToken& cancel) {
   using Kind = SavePolicy::Kind;
@@ -20,7 +28,7 @@ Result<SavingChoice> choose(const StepModel& model, const std::vector<bool>& lon
   if (policy.kind == Kind::kBudget) {
     SP_ASSIGN(choice, searchBudget(model, long_values, policy.budget, cancel));
   } else if (policy.kind == Kind::kSac || reported) {
-    SP_ASSIGN(choice, searchSaving(model, long_values, cancel));
+    SP_ASSIGN(choice, searchSaving(model, long_values, cancel));  // of layer-inputs, too: the curve that it stands beside
   }
   MemoryReport& report = choice.report;
   SavingReason kept = SavingReason::kCut, remade = SavingReason::kCheaper;
@@ -30,14 +38,20 @@ Result<SavingChoice> choose(const StepModel& model, const std::vector<bool>& lon
     report.chosen = -1;
     choice.rules.assign(model.storages.size(), SavingReason::kNone);
     kept = SavingReason::kSaveAll;
+  } else if (policy.kind == Kind::kLayerInputs) {
+    SP_ASSIGN(SavingChoice layered, searchSaving(model, long_values, cancel, SavingRules::kLayerInputs));
+    choice.decisions = std::move(layered.decisions);
+    choice.rules = std::move(layered.rules);
+    choice.segments = layered.segments;
+    choice.distinct_segments = layered.distinct_segments;
+    report.save_all = layered.report.save_all;
+    report.at_peak = layered.report.at_peak;
+    addChoice(report, layered.report.choice());
   } else if (policy.kind == Kind::kMinCut) {
     TorchPartition partition = partitionLikeTorch(model);
     choice.decisions = std::move(partition.decisions);
     choice.rules = std::move(partition.rules);
-    const SavingPoint point = measureChoice(model, choice.decisions, &report.at_peak);
-    const auto place = std::find_if(report.points.begin(), report.points.end(), [&](const SavingPoint& p) { return p.recompute_ns < point.recompute_ns; });
-    report.chosen = static_cast<int>(place - report.points.begin());
-    report.points.insert(place, point);
+    addChoice(report, measureChoice(model, choice.decisions, &report.at_peak));
     kept = SavingReason::kLightest;
     remade = SavingReason::kFusible;
   }
@@ -103,9 +117,12 @@ Pass chooseSaved() {
       {"distinct-segments", "of different structure among them"}};
   pass.info.needs = ir::Form::kJoint;
   pass.info.ensures = ir::Form::kJoint;
-  pass.checkLegal = [](const ir::Graph&, const PassContext& context) -> Status {
-    SP_TRY(parseSavePolicy(context.settings.save));
-    return {};
+  pass.checkLegal = [](const ir::Graph& graph, const PassContext& context) -> Status {
+    SP_ASSIGN(const SavePolicy policy, parseSavePolicy(context.settings.save));
+    if (policy.kind != SavePolicy::Kind::kLayerInputs || findLayers(graph).count > 0) return {};
+    Error none = makeError("save-no-layers", "--save layer-inputs: no node of this model stands in a numbered module such as layers.0, so there are no layers whose inputs could be kept");
+    none.legal = "--save all, sac, min-cut or budget=F";
+    return none;
   };
   pass.run = [](ir::Graph& graph, const PassContext& context) -> Result<bool> {
     SP_ASSIGN(const SavePolicy policy, parseSavePolicy(context.settings.save));

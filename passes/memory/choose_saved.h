@@ -10,6 +10,8 @@
 //             kept (saving.h), the predicted peak of the schedule that follows says what that is worth, and the price is
 //             searched (price_search.h)
 //   min-cut   what PyTorch's partitioner would keep (torch_partition.h)
+//   layer-inputs  what layers hand on (layers.h); inside of them all else is made again, attention and exchanges included, as with
+//             torch.utils.checkpoint around every layer; outside of them as sac. Error save-no-layers where there are none
 //   budget=F  the least recomputation whose peak is at most F of the way from the lowest to that of `all`
 // Under each of them the user's marks hold, and what saving_rules.h forbids is never run again. The graph's nodes and
 // order are not changed; `schedule` acts on the marks.

@@ -170,15 +170,15 @@ SavingPoint measureChoice(const StepModel& model, const Decisions& decisions, Cl
   return candidate.point;
 }
 
-Result<SavingChoice> searchSaving(const StepModel& model, const std::vector<bool>& long_values, const CancelToken& cancel) {
+Result<SavingChoice> searchSaving(const StepModel& model, const std::vector<bool>& long_values, const CancelToken& cancel, SavingRules rules) {
   SavingChoice choice;
   const Segments segments = findSegments(model);
-  const SavingSolver solver(model, long_values, segments);
+  const SavingSolver solver(model, long_values, segments, rules);
   choice.segments = segments.count;
   choice.distinct_segments = solver.distinctSegments();
   choice.rules = solver.rules();
   ClassBytes at_peak;
-  choice.report.save_all = measureChoice(model, solver.least(), &at_peak);
+  choice.report.save_all = measureChoice(model, (rules == SavingRules::kSac ? solver : SavingSolver(model, long_values, segments)).least(), &at_peak);
 
   PriceSearch search(model, solver);
   SP_TRY(search.survey(cancel));
@@ -211,11 +211,11 @@ Result<SavingChoice> searchBudget(const StepModel& model, const std::vector<bool
   const Segments segments = findSegments(model);
   choice.segments = segments.count;
   std::vector<Candidate> all;
-  for (const bool fused : {false, true}) {
-    const SavingSolver solver(model, long_values, segments, fused);
+  for (const SavingRules rules : {SavingRules::kSac, SavingRules::kFused}) {
+    const SavingSolver solver(model, long_values, segments, rules);
     choice.distinct_segments = solver.distinctSegments();
     choice.rules = solver.rules();
-    if (!fused) {
+    if (rules == SavingRules::kSac) {
       ClassBytes at_peak;
       all.push_back(roughly(model, solver.least(), SavingPoint::kNoPrice));
       choice.report.save_all = measureChoice(model, all.front().decisions, &at_peak);

@@ -3,6 +3,7 @@
 // predicted peak of the step that the schedule makes of them.
 //
 //   sac     the lowest peak; equal peaks: the one that re-runs less.
+//   layer-inputs  the same of the choices that make every layer again: what stands outside of layers is chosen.
 //   budget  of all choices found, those that nothing beats in peak and cost at once; F says how far between the lowest
 //           peak and that of keeping everything the step may go, and the cheapest choice within that is taken. What is
 //           compared does not depend on F, so a larger F never takes a lower peak: the sets that F allows are nested.
@@ -23,7 +24,8 @@ struct SavingChoice {
 };
 
 /// Errors: cancelled. `model` is of the graph that `schedule` will see.
-Result<SavingChoice> searchSaving(const StepModel& model, const std::vector<bool>& long_values, const CancelToken& cancel);
+Result<SavingChoice> searchSaving(const StepModel& model, const std::vector<bool>& long_values, const CancelToken& cancel,
+                                  SavingRules rules = SavingRules::kSac);
 Result<SavingChoice> searchBudget(const StepModel& model, const std::vector<bool>& long_values, double budget, const CancelToken& cancel);
 
 /// The point of decisions that no search found, as schedule will run them.

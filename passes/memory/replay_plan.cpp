@@ -149,6 +149,7 @@ MemoryCurve curveOf(const StepModel& model, const Plan& plan, const Decisions& d
       if (entry.rerun) {
         instance = static_cast<std::int32_t>(instances.size());
         instances.emplace_back();
+        if (communicates(model.graph().node(node.id).op)) instances.back().memory_class = MemoryClass::kCommunication;
         remade[at(storage)] = instance;
       }
       instances[at(instance)].bytes = model.storages[at(storage)].bytes;

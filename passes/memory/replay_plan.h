@@ -45,12 +45,13 @@ struct Plan {
 Decisions saveAll(const StepModel& model);
 
 /// `decisions` must be complete: a storage that backward uses is saved or recomputed, and so is, recursively, every
-/// storage that a re-run node uses. Collectives keep their order: none is ever re-run, none is moved.
+/// storage that a re-run node uses. Collectives keep their order, none is moved; one that runs again stands where the order of the
+/// backward and of arguments puts it, the same on ranks whose decisions about collectives are the same.
 Plan planReplay(const StepModel& model, const Decisions& decisions, const std::vector<Drop>& drops = {});
 
 /// planReplay, then cheap results that lie idle across the peak are dropped and made once more as long as that lowers
 /// the predicted peak (a norm's input cast to f32, waiting for the norm's own backward while the MLP's is at work).
-/// Contractions are never repeated twice. `curve` (may be null) gets the curve of the plan.
+/// Contractions, attention and exchanges are never repeated twice. `curve` (may be null) gets the curve of the plan.
 Plan planTightly(const StepModel& model, const Decisions& decisions, MemoryCurve* curve = nullptr);
 
 /// The curve of a plan; `live` has one entry per plan entry.

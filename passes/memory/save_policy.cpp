@@ -9,7 +9,7 @@ namespace {
 
 Error refusal(std::string message) {
   Error error = makeError("setting-save", std::move(message), Outcome::kUsage);
-  error.legal = "--save all, sac, min-cut or budget=F with F from 0 (least memory) to 1 (as all)";
+  error.legal = "--save all, sac, min-cut, layer-inputs or budget=F with F from 0 (least memory) to 1 (as all)";
   return error;
 }
 
@@ -20,6 +20,7 @@ Result<SavePolicy> parseSavePolicy(std::string_view text) {
   if (text == "all") return SavePolicy{Kind::kAll, 1};
   if (text == "sac") return SavePolicy{Kind::kSac, 1};
   if (text == "min-cut") return SavePolicy{Kind::kMinCut, 1};
+  if (text == "layer-inputs") return SavePolicy{Kind::kLayerInputs, 1};
   const std::string shown = "--save " + std::string(text) + ": ";
   constexpr std::string_view kBudget = "budget";
   if (text.substr(0, kBudget.size()) != kBudget) return refusal(shown + "no memory policy has this name");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "passes/memory/layers.h"
 #include "passes/memory/op_cost.h"
 
 namespace spscope::passes {
@@ -31,7 +32,7 @@ std::vector<std::int64_t> signatureOf(const CutProblem& problem) {
 
 }  // namespace
 
-SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long_values, const Segments& segments, bool fused)
+SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long_values, const Segments& segments, SavingRules rules)
     : model_(model),
       pieces_(at(segments.count)),
       crosses_(model.storages.size(), false),
@@ -43,19 +44,25 @@ SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long
 
   for (std::size_t s = 0; s < model.storages.size(); ++s)
     if (model.storages[s].forward) segment_of[s] = segments.of[at(model.storages[s].producer)];
-  // What a layer hands on. A reader in an earlier segment (layers that interleave) is not solved after this one, so
-  // what it reads is wanted at any price.
+  const Layers layers = findLayers(graph);
+  const std::vector<HandedOn> handed_on = findHandedOn(graph, layers);
+  const bool by_layer = rules == SavingRules::kLayerInputs;
+  // The head is solved with the last layer, which therefore need not keep what it hands to it, unless that is the rule.
+  for (const HandedOn& what : handed_on)
+    if (const std::int32_t s = model.storageOf(what.base); what.from > 0 && segment_of[at(s)] > 0)
+      crosses_[at(s)] = what.to > 0 || by_layer || segment_of[at(s)] != segments.count - 1;
+  // A reader in an earlier segment (layers that interleave) is not solved after this one, so what it reads is wanted at
+  // any price.
   for (std::size_t i = 0; i < model.nodes.size(); ++i) {
     if (!model.nodes[i].forward) continue;
     for (const ir::ValueId use : model.usesOf(model.nodes[i])) {
       const std::int32_t s = model.storageOf(use);
-      if (segment_of[at(s)] < 0 || segment_of[at(s)] == segments.of[i]) continue;
-      if (segment_of[at(s)] > 0) crosses_[at(s)] = true;
       if (segment_of[at(s)] > segments.of[i]) wanted_always_[at(s)] = true;
     }
   }
 
   const std::vector<bool> checkpointed = insideCheckpoints(model);
+  const std::vector<bool> layered = by_layer ? insideLayers(model, layers, handed_on) : std::vector<bool>(model.storages.size(), false);
   std::vector<CutProblem> problems(pieces_.size());
   for (std::size_t i = 0; i < model.nodes.size(); ++i) {
     const StepNode& step = model.nodes[i];
@@ -67,20 +74,28 @@ SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long
     CutProblem::Op op;
     op.cost = step.cost.ns;
     const SavingReason never = whyNeverAgain(node);
+    const bool fused = rules == SavingRules::kFused;
+    const auto outs = model.outsOf(step);
+    const auto again = [&](ir::ValueId out) {
+      const std::int32_t s = model.storageOf(out);
+      return layered[at(s)] || (never == SavingReason::kNone && checkpointed[at(s)]);
+    };
+    // A node inside a checkpoint or a layer runs again as a whole: what else it makes is made with it. One that ends a layer does not:
+    // the layer after it would run again with it.
+    const bool ends = by_layer && std::any_of(outs.begin(), outs.end(), [&](ir::ValueId out) { return crosses_[at(model.storageOf(out))] && !again(out); });
+    const bool forced = !ends && std::any_of(outs.begin(), outs.end(), again);
     // The first rule that holds, of the node and of each of its results.
     const auto ruleOf = [&](ir::ValueId out, std::int32_t s) {
-      if (never != SavingReason::kNone || checkpointed[at(s)]) return never;
+      if (forced && layered[at(s)]) return SavingReason::kInsideLayer;
+      if (never != SavingReason::kNone || (checkpointed[at(s)] && !ends)) return never;
+      if (ends) return SavingReason::kCrossesLayer;
       if (!fused && ir::isAttention(node.op)) return SavingReason::kAttention;
       if (!fused && isConvolution(node.op)) return SavingReason::kConvolution;
       if (crosses_[at(s)]) return SavingReason::kCrossesLayer;
       return long_values[at(out)] ? SavingReason::kNone : SavingReason::kShort;
     };
-    // A node inside a checkpoint runs again as a whole: what else it makes is made with it.
-    const bool forced = never == SavingReason::kNone && std::any_of(model.outsOf(step).begin(), model.outsOf(step).end(), [&](ir::ValueId out) {
-      return checkpointed[at(model.storageOf(out))];
-    });
     std::int64_t written = 0;
-    for (const ir::ValueId out : model.outsOf(step)) {
+    for (const ir::ValueId out : outs) {
       if (!model.ownsStorage(out)) continue;
       const std::int32_t s = model.storageOf(out);
       const StepStorage& storage = model.storages[at(s)];
@@ -88,7 +103,7 @@ SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long
       piece.storages.push_back(s);
       // What leaves the graph stays to the end of the step anyway.
       problem.storages.push_back({storage.output ? 0 : storage.bytes, storage.used_after || wanted_always_[at(s)],
-                                  never == SavingReason::kNone && checkpointed[at(s)]});
+                                  forced && again(out)});
       op.writes.push_back(local[at(s)]);
       rules_[at(s)] = ruleOf(out, s);
       op.banned = op.banned || (rules_[at(s)] != SavingReason::kNone && !forced);
@@ -102,7 +117,7 @@ SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long
       const std::int32_t entry = segment_of[at(s)] == segment ? local[at(s)] : s;
       if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
     }
-    if (!op.banned && written > 0) {
+    if (!op.banned && !forced && written > 0) {
       const double ratio = static_cast<double>(written) / static_cast<double>(std::max<std::int64_t>(1, op.cost));
       ratios_.first = ratios_.first == 0 ? ratio : std::min(ratios_.first, ratio);
       ratios_.second = std::max(ratios_.second, ratio);

@@ -6,7 +6,7 @@
 // whose results do not grow with the sequence (keeping those costs next to nothing). What one layer hands to another is
 // kept if anyone needs it after the forward, so no chain crosses a layer boundary. What the prelude hands to the layers
 // (embeddings, rotary tables) may be made again, once for all of them. What stands in an activation checkpoint of the user
-// is made again at any price.
+// is made again at any price; so is, under layer-inputs, all that a layer does not hand on, exchanges and attention included.
 #pragma once
 
 #include <map>
@@ -19,11 +19,17 @@
 
 namespace spscope::passes {
 
+/// What a solver takes for granted before it asks for the price.
+enum class SavingRules : std::uint8_t {
+  kSac,          ///< fused attention and convolutions run once
+  kFused,        ///< they may run again too
+  kLayerInputs,  ///< every layer is made again from what layers hand on (layers.h); outside of layers as kSac
+};
+
 class SavingSolver {
  public:
-  /// `long_values` as findLongValues gives them. `fused`: attention and convolutions may run again too. Keeps a
-  /// reference to the model.
-  SavingSolver(const StepModel& model, const std::vector<bool>& long_values, const Segments& segments, bool fused = false);
+  /// `long_values` as findLongValues gives them. Keeps a reference to the model.
+  SavingSolver(const StepModel& model, const std::vector<bool>& long_values, const Segments& segments, SavingRules rules = SavingRules::kSac);
 
   /// Complete decisions (see planReplay) that minimise bytes + price * nanoseconds, layer by layer.
   Decisions solve(double price) const { return solve(price, price, 0); }
@@ -32,7 +38,7 @@ class SavingSolver {
   /// What is left when recomputation has no worth: everything kept but what the user's checkpoints make again.
   Decisions least() const;
 
-  /// By storage: the rule against making it again, kNone where there is none.
+  /// By storage: the rule against making it again, or kInsideLayer for the one that asks for it; kNone where there is none.
   const std::vector<SavingReason>& rules() const { return rules_; }
 
   /// Lowest and highest bytes per nanosecond of any node that may be re-run; {0, 0} where there is none.

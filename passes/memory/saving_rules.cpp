@@ -51,7 +51,7 @@ std::string_view reasonText(SavingReason reason) {
     case SavingReason::kNotNeeded: return "not needed by the backward";
     case SavingReason::kSaveAll: return "the backward needs it, and this policy makes nothing again";
     case SavingReason::kRandom: return "draws random numbers: never run again";
-    case SavingReason::kCollective: return "an exchange between ranks: never run again";
+    case SavingReason::kCollective: return "an exchange between ranks: runs once";
     case SavingReason::kUserSave: return "marked by the user: must be saved";
     case SavingReason::kUnknownOp: return "an op not known to give the same result twice";
     case SavingReason::kAttention: return "fused attention: runs once";
@@ -67,6 +67,7 @@ std::string_view reasonText(SavingReason reason) {
     case SavingReason::kLongChain: return "PyTorch: a chain of more than 100 fusible nodes";
     case SavingReason::kLightest: return "PyTorch: the lightest place to cut";
     case SavingReason::kUserCheckpoint: return "inside an activation checkpoint of the user";
+    case SavingReason::kInsideLayer: return "inside a layer: made again from what layers hand on";
     case SavingReason::kCheaper: return "its bytes are worth more than making it again costs";
     case SavingReason::kFusible: return "PyTorch: fusible ops behind a lighter place to cut";
   }
@@ -82,6 +83,23 @@ SavingReason whyNeverAgain(const ir::Node& node) {
   const bool known = node.op.str().rfind("aten.", 0) == 0 || ir::isAttention(node.op) || node.op == ir::sp::kSlice || node.op == ir::sp::kVary ||
                      ir::rng::isRng(node.op);  // drawn by position: the same again
   return known ? SavingReason::kNone : SavingReason::kUnknownOp;
+}
+
+bool mayRunInLayer(const ir::Node& node) {
+  const SavingReason never = whyNeverAgain(node);
+  return never == SavingReason::kNone || never == SavingReason::kCollective;
+}
+
+std::vector<bool> insideLayers(const StepModel& model, const Layers& layers, const std::vector<HandedOn>& handed_on) {
+  std::vector<bool> inside(model.storages.size(), false);
+  for (std::size_t s = 0; s < model.storages.size(); ++s) {
+    const StepStorage& storage = model.storages[s];
+    if (!storage.forward || storage.output) continue;
+    const ir::NodeId maker = model.nodes[at(storage.producer)].id;
+    inside[s] = layers.of[at(maker)] > 0 && mayRunInLayer(model.graph().node(maker));
+  }
+  for (const HandedOn& what : handed_on) inside[at(model.storageOf(what.base))] = false;
+  return inside;
 }
 
 std::vector<bool> insideCheckpoints(const StepModel& model) {
@@ -142,7 +160,10 @@ std::vector<ValueDecision> explainSaving(const StepModel& model, const Decisions
       if (entry.decision != Decision::kFree) entry.recompute_ns = chain.of(s);
       if (entry.decision == Decision::kSave)
         entry.reason = model.storages[at(s)].output ? SavingReason::kGraphOutput : why[at(s)] != SavingReason::kNone ? why[at(s)] : kept;
-      if (entry.decision == Decision::kRecompute) entry.reason = checkpointed[at(s)] ? SavingReason::kUserCheckpoint : remade;
+      if (entry.decision == Decision::kRecompute) {
+        const bool layered = why[at(s)] == SavingReason::kInsideLayer;
+        entry.reason = checkpointed[at(s)] ? SavingReason::kUserCheckpoint : layered ? SavingReason::kInsideLayer : remade;
+      }
       out.push_back(entry);
     }
   }

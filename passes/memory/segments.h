@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers of a joint graph's forward, which bound recomputation: no re-run chain crosses from one into another.
 //
-// A layer is named by its module path (ir::layerOf), in order of first appearance. Nodes without one belong to the prelude (before the first layer),
-// to the layer that runs (in between), or to the last layer (the head and the loss: their values are used at once by
-// the backward). Nodes that depend on no trainable parameter (positions, masks, rotary tables, labels) belong to the
+// Layers as findLayers tells them (layers.h). What stands outside of them belongs to the prelude (before the first layer) or to
+// the last layer (the head and the loss: their values are used at once by the backward). Nodes that depend on no trainable parameter (positions, masks, rotary tables, labels) belong to the
 // prelude wherever they stand: all layers share them, and their chains cannot be long.
 #pragma once
 

@@ -3,6 +3,7 @@
 // looks at the peak itself and asks what lies there unused.
 #include <algorithm>
 
+#include "passes/memory/op_cost.h"
 #include "passes/memory/replay_plan.h"
 
 namespace spscope::passes {
@@ -24,6 +25,9 @@ Height heightOf(const MemoryCurve& curve) {
   return {curve.peak, std::count(curve.live.begin(), curve.live.end(), curve.peak)};
 }
 
+/// Made again once more without a second thought. Nor may ranks differ in how often they exchange something.
+bool cheap(Symbol op) { return !isMatmul(op) && !isConvolution(op) && !ir::isAttention(op) && !ir::isCollective(op); }
+
 /// Storages made again before `position` and next used after it, not at it, with the backward node that waits for them;
 /// the largest first.
 std::vector<Drop> idleAt(const StepModel& model, const Decisions& decisions, const Plan& plan, std::int32_t position,
@@ -34,7 +38,7 @@ std::vector<Drop> idleAt(const StepModel& model, const Decisions& decisions, con
     if (!entry.rerun) continue;
     const StepNode& node = model.nodes[at(entry.node)];
     for (const ir::ValueId out : model.outsOf(node))
-      if (model.ownsStorage(out) && !node.cost.matmul && model.storageAt(out).bytes >= least_bytes) made[at(model.storageOf(out))] = true;
+      if (model.ownsStorage(out) && cheap(model.graph().node(node.id).op) && model.storageAt(out).bytes >= least_bytes) made[at(model.storageOf(out))] = true;
   }
   // Walking on from the peak: the first use of each decides. A re-run entry works for the next original node.
   std::vector<Drop> idle;

@@ -9,7 +9,7 @@
 //   values (of the selected node: a step of virtual ranks as far as it)
 //   back                 forward              event N (of the trace)
 //   expand MODULE|all    collapse MODULE|all  colour BY          fit [NODE|MODULE]  search WORDS...
-//   curve KEY (of the memory panel: unsharded, sac, all, min-cut, measured:0)
+//   curve KEY (of the memory panel: unsharded, sac, all, min-cut, layer-inputs, measured:0)
 //   debug (starts it)    debug LINE (a command of `spscope debug`)        end-debug      pause
 //   plan DEVICE N [max-seq|table|fits] (what fits)     take ROW (of it: sets what it is made of, compiles)
 //   theme dark|light     size WIDTH HEIGHT    panel NAME         screenshot FILE    export FILE      close

@@ -108,7 +108,7 @@ void MemoryView::rebuild() {
   };
   if (workspace_.model()) {
     add(kUnsharded, "unsharded", "Predicted: one rank computes everything and keeps what the backward uses");
-    std::vector<std::string> policies{"sac", "all", "min-cut"};
+    std::vector<std::string> policies{"sac", "all", "min-cut", "layer-inputs"};
     if (!has(policies, current_)) policies.push_back(current_);
     for (const std::string& policy : policies)
       add(policy, policy, strf("Predicted: the rank of %d with the highest peak, memory policy %s", workspace_.settings().compile.ranks(), policy.c_str()));

@@ -17,7 +17,7 @@
 namespace spscope::ui {
 
 struct MemoryChoice {
-  std::string key;      ///< "unsharded", "sac", "all", "min-cut", "budget=0.5", "measured:0"
+  std::string key;      ///< "unsharded", "sac", "all", "min-cut", "layer-inputs", "budget=0.5", "measured:0"
   std::string label, tooltip;
   std::string brief;       ///< beside others of its kind: "rank 3" after "measured, rank 2"; else empty
   bool shown = false, focused = false;

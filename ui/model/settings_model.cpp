@@ -70,11 +70,11 @@ const std::vector<Row>& rows() {
          s.open.dtype = ir::parseDType(t);
          return true;
        }},
-      {{"save", "Memory", "What is kept for the backward: all, sac, min-cut, or budget=F with F from 0 to 1", {"sac", "all", "min-cut", "budget=0.5"}, true, false, true},
+      {{"save", "Memory", "What is kept for the backward: all, sac, min-cut, layer-inputs, or budget=F with F from 0 to 1", {"sac", "all", "min-cut", "layer-inputs", "budget=0.5"}, true, false, true},
        [](const Settings& s) { return s.compile.save; },
        [](Settings& s, const std::string& t) {
          double f = 0;
-         if (!oneOf(t, {"sac", "all", "min-cut"}) && !(t.starts_with("budget=") && readNumber(t.substr(7), f, 0.0, 1.0))) return false;
+         if (!oneOf(t, {"sac", "all", "min-cut", "layer-inputs"}) && !(t.starts_with("budget=") && readNumber(t.substr(7), f, 0.0, 1.0))) return false;
          s.compile.save = t;
          return true;
        }},

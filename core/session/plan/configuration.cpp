@@ -35,7 +35,7 @@ std::vector<Configuration> configurations(const ConfigurationSpace& space, std::
     for (const int dp : space.dp) meshes.emplace_back(sp, dp);
   }
   const std::vector<int> zeros = space.zero.empty() ? std::vector<int>{0, 1} : space.zero;
-  const std::vector<std::string> saves = space.save.empty() ? std::vector<std::string>{"all", "min-cut", "sac"} : space.save;
+  const std::vector<std::string> saves = space.save.empty() ? std::vector<std::string>{"all", "min-cut", "sac", "layer-inputs"} : space.save;
   const std::vector<bool> tiles = space.tile_loss.empty() ? std::vector<bool>{false, true} : space.tile_loss;
   const std::vector<bool> offloads = space.offload.empty() ? std::vector<bool>{false} : space.offload;
   std::vector<Configuration> out;

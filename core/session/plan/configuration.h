@@ -38,7 +38,7 @@ struct ConfigurationSpace {
   std::vector<int> sp;          ///< empty: the divisors of all ranks
   std::vector<int> dp;          ///< empty: what uses all ranks
   std::vector<int> zero;        ///< empty: 0 and 1
-  std::vector<std::string> save;///< empty: all, min-cut, sac
+  std::vector<std::string> save;///< empty: all, min-cut, sac, layer-inputs
   std::vector<bool> tile_loss;  ///< empty: without and with
   std::vector<std::int64_t> batch;  ///< empty: the file's where the replicas divide it, else one row per replica
   std::vector<bool> offload;        ///< empty: without; rivals: without and with where the profile has a link to the host

@@ -2,7 +2,8 @@
 #include "core/session/plan/offload.h"
 
 #include <algorithm>
-#include <string_view>
+
+#include "passes/memory/layers.h"
 
 namespace spscope::session {
 namespace {
@@ -12,49 +13,32 @@ ir::ValueId rootOf(const ir::Graph& graph, ir::ValueId value) {
   return v.storage == ir::kNone ? value : v.storage;
 }
 
-std::string_view layerOfNode(const ir::Node& node) { return node.location ? ir::layerOf(node.location->module_path) : std::string_view(); }
-
 }  // namespace
 
 std::vector<Checkpoint> findCheckpoints(const ir::Graph& program) {
   struct Seen {
     std::int32_t made = -1, last_forward = -1, first_backward = -1;
-    bool shared = false;             // read by the forwards of several other layers: a table, no checkpoint
-    std::string_view layer, reader;  // reader: the other layer that reads it
   };
   std::vector<Seen> seen(program.valueCount());
-  std::vector<ir::ValueId> made;
   for (std::size_t i = 0; i < program.order.size(); ++i) {
     const ir::Node& node = program.node(program.order[i]);
     const auto place = static_cast<std::int32_t>(i);
-    const std::string_view layer = layerOfNode(node);
     const bool forward = node.phase == ir::Phase::kForward;
     ir::forEachUse(node, [&](const ir::Use& use) {
       Seen& s = seen[static_cast<std::size_t>(rootOf(program, use.value))];
-      if (s.made < 0) return;  // an input
-      if (!forward) {
-        if (s.first_backward < 0) s.first_backward = place;
-        return;
-      }
-      s.last_forward = place;
-      if (layer.empty() || layer == s.layer) return;
-      s.shared = s.shared || (!s.reader.empty() && s.reader != layer);
-      s.reader = layer;
+      if (forward) s.last_forward = place;
+      if (!forward && s.first_backward < 0) s.first_backward = place;
     });
-    if (!forward) continue;
-    for (const ir::ValueId out : node.outputs) {
-      if (out == ir::kNone || program.value(out).storage != ir::kNone) continue;
-      seen[static_cast<std::size_t>(out)] = {place, place, -1, false, layer, {}};
-      made.push_back(out);
-    }
+    for (const ir::ValueId out : node.outputs)
+      if (out != ir::kNone) seen[static_cast<std::size_t>(out)].made = seen[static_cast<std::size_t>(out)].last_forward = place;
   }
   std::vector<Checkpoint> out;
-  for (const ir::ValueId id : made) {
-    const Seen& s = seen[static_cast<std::size_t>(id)];
-    if (s.reader.empty() || s.shared || s.first_backward < 0) continue;
+  for (const passes::HandedOn& what : passes::findHandedOn(program, passes::findLayers(program))) {
+    const Seen& s = seen[static_cast<std::size_t>(what.base)];
+    if (what.to == 0 || what.shared || s.first_backward < 0) continue;  // a table that many read is no checkpoint
     Checkpoint c;
-    c.base = id;
-    c.bytes = std::max(program.value(id).storage_bytes, program.value(id).localBytes());
+    c.base = what.base;
+    c.bytes = std::max(program.value(what.base).storage_bytes, program.value(what.base).localBytes());
     c.made = s.made;
     c.gone = s.last_forward + 1;
     c.first_backward = s.first_backward;

@@ -2,7 +2,7 @@
 """The predicted peak of each rank against what libtorch's allocator was asked for, for every policy."""
 
 SUMMARY = "predicted against measured peak memory, by policy"
-POLICIES = ["all", "sac", "min-cut", "budget=0.5"]
+POLICIES = ["all", "sac", "min-cut", "layer-inputs", "budget=0.5"]
 MODELS = [  # file, ranks, further flags
     ("llama_gqa.pt2", 2, ["--seq", 2048]),
     ("gpt2_pos.pt2", 2, []),

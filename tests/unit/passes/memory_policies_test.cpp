@@ -81,6 +81,7 @@ TEST(SavePolicy, NamesAndWhatIsWrongWithOthers) {
   EXPECT_EQ(parseSavePolicy("all")->kind, SavePolicy::Kind::kAll);
   EXPECT_EQ(parseSavePolicy("sac")->kind, SavePolicy::Kind::kSac);
   EXPECT_EQ(parseSavePolicy("min-cut")->kind, SavePolicy::Kind::kMinCut);
+  EXPECT_EQ(parseSavePolicy("layer-inputs")->kind, SavePolicy::Kind::kLayerInputs);
   const auto half = parseSavePolicy("budget=0.5");
   ASSERT_TRUE(half);
   EXPECT_EQ(half->kind, SavePolicy::Kind::kBudget);
@@ -92,7 +93,7 @@ TEST(SavePolicy, NamesAndWhatIsWrongWithOthers) {
     ASSERT_FALSE(parsed) << bad;
     EXPECT_EQ(parsed.error().code, "setting-save");
     EXPECT_EQ(parsed.error().outcome, Outcome::kUsage);
-    EXPECT_NE(parsed.error().legal.find("min-cut or budget=F"), std::string::npos);
+    EXPECT_NE(parsed.error().legal.find("min-cut, layer-inputs or budget=F"), std::string::npos);
   }
   EXPECT_NE(parseSavePolicy("budget=2").error().message.find("a share from 0 to 1"), std::string::npos);
   EXPECT_NE(parseSavePolicy("budget=x").error().message.find("'x' is no number"), std::string::npos);
@@ -435,7 +436,9 @@ TEST(Checkpoints, RandomOpsAndMarkedOnesInsideAreKept) {
 
 TEST(Explanation, SaysEveryValueAndAddsUp) {
   const ir::Graph graph = llamaJoint(smallShape(3));
-  for (const std::string& policy : kPolicies) {
+  std::vector<std::string> policies = kPolicies;
+  policies.push_back("layer-inputs");
+  for (const std::string& policy : policies) {
     SCOPED_TRACE(policy);
     const Decided decided = decide(graph, policy);
     std::set<V> bases;

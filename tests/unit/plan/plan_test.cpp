@@ -73,7 +73,7 @@ TEST_F(PlanTest, BytesAreThoseOfACompileAtThatLength) {
   // Twenty configurations drawn from models, meshes, policies, batches and lengths.
   std::mt19937 random(20261130);
   const std::vector<std::string> models{sample(), zoo("gpt2_dyn_pos"), zoo("llama_gqa_dyn_pos"), zoo("qwen2_pos"), zoo("gemma_pos")};
-  const std::vector<std::string> saves{"all", "sac", "min-cut", "budget=0.5"};
+  const std::vector<std::string> saves{"all", "sac", "min-cut", "layer-inputs", "budget=0.5"};
   const auto pick = [&](auto n) { return static_cast<std::size_t>(random() % static_cast<unsigned>(n)); };
   int checked = 0;
   for (int i = 0; i < 20; ++i) {
