@@ -22,14 +22,22 @@ class PeakFit {
   /// Bytes (the high end) at a length, from the two measured lengths nearest to it: the highest of the places' lines where
   /// both programs have the same places, the peaks' line otherwise. Needs two points.
   double predict(std::int64_t seq) const;
+  /// Of the host for a rank, from the same lengths: what is asked for, or what is taken for it.
+  double predictHost(std::int64_t seq, bool asked) const;
 
  private:
   struct Point {
     std::int64_t seq = 0;
     double peak = 0;
+    HostBytes host;
     double beyond = 0;  ///< of it, what no place of the program shows: what an allocator holds beyond what it is asked for
     std::vector<std::int64_t> live;
   };
+  struct Between {
+    const Point *a, *b;
+    double t;  ///< 0 at a, 1 at b, beyond them where the length is
+  };
+  Between nearest(std::int64_t seq) const;
   std::vector<Point> points_;  ///< by length
 };
 

@@ -249,7 +249,9 @@ class Timer {
     exposed += std::max(0.0, network - compute);
     double ns = batch_end * std::max(1, settings_.accumulate);
     exposed *= std::max(1, settings_.accumulate);
-    const double update = updateBytes() / r.rate(profile_.memory);
+    double update = updateBytes() / r.rate(profile_.memory);
+    // States come and go at once at best, one after the other at worst.
+    if (extras_.passing_states > 0) update = std::max(update, static_cast<double>(extras_.passing_states) * (2 - r.good()) / r.link(profile_.host_link));
     ns += update;
     double spread = 0;  // the updated parameters, from whoever has them
     if (settings_.zero != 0 && settings_.ranks() > 1 && !extras_.gathers_layers)

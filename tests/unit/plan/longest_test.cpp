@@ -61,6 +61,12 @@ TEST(PlanRoom, MoreCapacityIsMoreRoomAndMoreHeadroomIsLess) {
 
 TEST(PlanVerdict, StraddlingIsUncertain) {
   const Room room{100, 120};
+  const auto verdictOf = [](std::int64_t low, std::int64_t high, const Room& r) {
+    Footprint f;
+    f.peak_low = low;
+    f.peak_high = high;
+    return session::verdictOf(f, r);
+  };
   EXPECT_EQ(verdictOf(100, 100, room), Verdict::kFits) << "to the byte";
   EXPECT_EQ(verdictOf(101, 101, room), Verdict::kUncertain);
   EXPECT_EQ(verdictOf(120, 120, room), Verdict::kUncertain);
@@ -118,7 +124,7 @@ TEST(PlanRivals, EveryWayOnAllRanksWithAndWithoutTilesAndOffload) {
     EXPECT_EQ(c.ring, c.rival == "ring");
     EXPECT_EQ(c.ranks(), c.rival == "unsharded" ? 1 : 8);
     const Configuration part = c.compiledPart();
-    EXPECT_FALSE(part.offload || part.ring || part.zero > 1);
+    EXPECT_FALSE(part.offload.any() || part.ring || part.zero > 1);
     EXPECT_TRUE(part.sameHead(c));
   }
   EXPECT_EQ(ways, (std::map<std::string, int>{{"autosp", 4}, {"ring", 4}, {"ulysses", 4}, {"unsharded", 4}, {"zero-3", 4}}));
