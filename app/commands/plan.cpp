@@ -55,6 +55,7 @@ class Plan : public Command {
     command.add_flag("--rivals", rivals_, "instead of all combinations: how others train this graph on these devices, and how we do (docs/planning.md)");
     offload_flag_ = command.add_option("--offload", offload_, "what lies on the host, modelled: a list of none, checkpoints, optimizer, checkpoints+optimizer (all); alone: none,checkpoints")
                         ->expected(0, 1)->type_name("LIST");
+    command.add_flag("--tile-mlp", tile_mlp_, "with MLPs a tile of tokens at a time, too; modelled");
     command.add_flag("--grid", grid_, "every row at doubling lengths, too, from the first one to the first that does not fit");
     CLI::Option* tiled = command.add_flag("--tile-loss", tiled_, "only with the loss a block of tokens at a time (default: both)");
     command.add_flag("--whole-loss", whole_, "only with the loss as a whole")->excludes(tiled);
@@ -81,6 +82,7 @@ class Plan : public Command {
     what.space = space_;
     if (tiled_) what.space.tile_loss = {true};
     if (whole_) what.space.tile_loss = {false};
+    if (tile_mlp_) what.space.tile_mlp = {false, true};
     if (offload_flag_->count() > 0) {
       SP_ASSIGN(what.space.offload, session::parseOffloads(offload_.empty() ? "none,checkpoints" : offload_));
     }
@@ -133,7 +135,7 @@ class Plan : public Command {
   CLI::Option* offload_flag_ = nullptr;
   std::int64_t step_ = 0, most_ = std::int64_t{1} << 24;
   int row_ = 0, threads_ = 0;
-  bool tiled_ = false, whole_ = false, rivals_ = false, grid_ = false;
+  bool tiled_ = false, whole_ = false, rivals_ = false, tile_mlp_ = false, grid_ = false;
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ std::string runCommand(const PlanRequest& what, const PlanRow& row) {
 }
 
 Json configurationJson(const session::Configuration& c) {
-  Json out = {{"sp", c.sp}, {"dp", c.dp}, {"zero", c.zero}, {"save", c.save}, {"tile_loss", c.tile_loss}, {"batch", c.batch}, {"offload", c.offload.checkpoints}, {"offload_optimizer", c.offload.optimizer}, {"ring", c.ring}};
+  Json out = {{"sp", c.sp}, {"dp", c.dp}, {"zero", c.zero}, {"save", c.save}, {"tile_loss", c.tile_loss}, {"batch", c.batch}, {"offload", c.offload.checkpoints}, {"offload_optimizer", c.offload.optimizer}, {"tile_mlp", c.tile_mlp}, {"ring", c.ring}};
   if (!c.rival.empty()) out["rival"] = c.rival;
   return out;
 }
@@ -104,7 +104,7 @@ std::vector<std::string> configurationCells(const PlanOutcome& outcome, std::siz
   std::vector<std::string> cells{std::to_string(i + 1)};
   if (named) cells.push_back(c.rival);
   for (std::string cell : {std::to_string(c.sp), std::to_string(c.dp), std::to_string(c.zero) + (c.zero > 1 ? " modelled" : ""), c.save + (c.ring ? ", ring modelled" : ""),
-                           std::string(c.tile_loss ? "tiled" : "whole") + (c.offload.any() ? ", offload " + c.offload.text() + " modelled" : ""), std::to_string(c.batch)})
+                           std::string(c.tile_loss ? "tiled" : "whole") + (c.tile_mlp ? ", MLPs tiled modelled" : "") + (c.offload.any() ? ", offload " + c.offload.text() + " modelled" : ""), std::to_string(c.batch)})
     cells.push_back(std::move(cell));
   return cells;
 }
@@ -231,6 +231,7 @@ void addRow(Page& page, const PlanRequest& what, const PlanOutcome& outcome, std
   page.line(runCommand(what, row));
   if (row.configuration.zero > 1) page.line(strf("(zero %d cannot be run yet: the command has zero 1)", row.configuration.zero));
   if (row.configuration.offload.any()) page.line("(offload cannot be run yet: the command is without it)");
+  if (row.configuration.tile_mlp) page.line("(tiled MLPs cannot be run yet: the command has them whole)");
   if (row.configuration.ring) page.line("(ring attention cannot be run yet: the command has exchanges)");
 }
 

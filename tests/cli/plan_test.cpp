@@ -192,6 +192,19 @@ TEST_F(PlanCommand, OffloadIsAListAndAloneItIsThatOfCheckpoints) {
   EXPECT_THAT(wrong.output, HasSubstr("'disk' is nothing that can lie on the host"));
 }
 
+TEST_F(PlanCommand, TiledMlpsAreRowsBesideTheWholeOnes) {
+  const Json out = answer("--on " + profile("1 GB") + " --gpus 1 --want table --seq 4096 --save all --zero 0 --whole-loss --tile-mlp --row 1", 0);
+  ASSERT_EQ(out["rows"].size(), 2U) << output_;
+  EXPECT_TRUE(out["rows"][0]["config"]["tile_mlp"].get<bool>()) << "the smaller one first";
+  EXPECT_FALSE(out["rows"][1]["config"]["tile_mlp"].get<bool>());
+  EXPECT_LT(out["rows"][0]["peak_bytes"].get<std::int64_t>(), out["rows"][1]["peak_bytes"].get<std::int64_t>());
+  EXPECT_THAT(output_, HasSubstr("(tiled MLPs cannot be run yet: the command has them whole)"));
+  EXPECT_THAT(output_, HasSubstr("modelled, not compiled: tiled MLPs: 4 of them in 32 tiles of 128 tokens"));
+  const Json from_whole = answer("--on " + profile("1 GB") + " --gpus 1 --want table --seq 4096 --save all --zero 0 --whole-loss --tile-mlp --row 2", 0)["levers"];
+  ASSERT_EQ(from_whole.size(), 1U);
+  EXPECT_EQ(from_whole[0]["change"], "whole MLPs -> tiled MLPs");
+}
+
 TEST_F(PlanCommand, AHostThatIsNotKnownIsToldSo) {
   const Json out = answer("--on GH200-96 --gpus 1 --want table --seq 512 --save sac --zero 0 --sp 1 --whole-loss --offload optimizer --row 1", 0);
   EXPECT_TRUE(out["rows"][0]["host_room"].is_null());

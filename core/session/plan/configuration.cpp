@@ -29,7 +29,7 @@ Result<std::vector<Offload>> parseOffloads(const std::string& list) {
 }
 
 std::string Configuration::text() const {
-  return strf("%ssp %d, dp %d, zero %d, %s, %s%sbatch %lld", rival.empty() ? "" : (rival + ": ").c_str(), sp, dp, zero, save.c_str(), tile_loss ? "tiled loss, " : "", offload.any() ? ("offload " + offload.text() + ", ").c_str() : "",
+  return strf("%ssp %d, dp %d, zero %d, %s, %s%s%sbatch %lld", rival.empty() ? "" : (rival + ": ").c_str(), sp, dp, zero, save.c_str(), tile_loss ? "tiled loss, " : "", tile_mlp ? "tiled MLPs, " : "", offload.any() ? ("offload " + offload.text() + ", ").c_str() : "",
               static_cast<long long>(batch));
 }
 
@@ -37,6 +37,7 @@ Configuration Configuration::compiledPart() const {
   Configuration out = *this;
   out.zero = std::min(zero, 1);
   out.offload = {};
+  out.tile_mlp = false;
   out.ring = false;
   out.rival.clear();
   return out;
@@ -60,6 +61,7 @@ std::vector<Configuration> configurations(const ConfigurationSpace& space, std::
   const std::vector<std::string> saves = space.save.empty() ? std::vector<std::string>{"all", "min-cut", "sac"} : space.save;
   const std::vector<bool> tiles = space.tile_loss.empty() ? std::vector<bool>{false, true} : space.tile_loss;
   const std::vector<Offload> offloads = space.offload.empty() ? std::vector<Offload>{{}} : space.offload;
+  const std::vector<bool> mlps = space.tile_mlp.empty() ? std::vector<bool>{false} : space.tile_mlp;
   std::vector<Configuration> out;
   for (const auto& [sp, dp] : meshes) {
     std::vector<std::int64_t> batches = space.batch;
@@ -68,10 +70,11 @@ std::vector<Configuration> configurations(const ConfigurationSpace& space, std::
       for (const bool tile : tiles)
         for (const std::string& save : saves)
           for (const int zero : zeros)
-            for (const Offload& offload : offloads) {
-              Configuration c{.sp = sp, .dp = dp, .zero = zero, .save = save, .tile_loss = tile, .batch = batch, .offload = offload};
-              if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
-            }
+            for (const Offload& offload : offloads)
+              for (const bool mlp : mlps) {
+                Configuration c{.sp = sp, .dp = dp, .zero = zero, .save = save, .tile_loss = tile, .batch = batch, .offload = offload, .tile_mlp = mlp};
+                if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
+              }
   }
   return out;
 }
@@ -94,13 +97,15 @@ std::vector<Configuration> rivals(const ConfigurationSpace& space, bool host) {
   for (const Configuration& way : ways)
     for (const bool tile : tiles)
       for (const Offload& offload : offloads)
-        for (const std::int64_t batch : space.batch.empty() ? std::vector<std::int64_t>{way.dp} : space.batch) {
-          Configuration c = way;
-          c.tile_loss = tile;
-          c.offload = offload;
-          c.batch = batch;
-          if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
-        }
+        for (const bool mlp : space.tile_mlp.empty() ? std::vector<bool>{false} : space.tile_mlp)
+          for (const std::int64_t batch : space.batch.empty() ? std::vector<std::int64_t>{way.dp} : space.batch) {
+            Configuration c = way;
+            c.tile_loss = tile;
+            c.offload = offload;
+            c.tile_mlp = mlp;
+            c.batch = batch;
+            if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
+          }
   return out;
 }
 

@@ -31,6 +31,7 @@ struct Configuration {
   bool tile_loss = false;
   std::int64_t batch = 1;   ///< of all replicas together
   Offload offload;
+  bool tile_mlp = false;    ///< MLPs a tile of tokens at a time; modelled (tiled_mlp.h)
   bool ring = false;        ///< attention by keys and values that go round, instead of exchanges; modelled (ring.h)
   std::string rival;        ///< whose way of training this is (rivals()); "": nobody's in particular
 
@@ -54,6 +55,7 @@ struct ConfigurationSpace {
   std::vector<std::string> save;///< empty: all, min-cut, sac
   std::vector<bool> tile_loss;  ///< empty: without and with
   std::vector<std::int64_t> batch;  ///< empty: the file's where the replicas divide it, else one row per replica
+  std::vector<bool> tile_mlp;       ///< empty: without
   std::vector<Offload> offload;     ///< empty: none; rivals: none, and checkpoints where the profile has a link to the host
   int ranks() const { return gpus * nodes; }
 };

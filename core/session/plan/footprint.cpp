@@ -53,6 +53,12 @@ void modelReplicas(Footprint& f, const ParameterBytes& p, int ranks, std::int64_
   f.modelled.push_back(strf("%d replicas: the program of one rank, its gradients and optimizer in shares, up to %s of gradients not summed yet", ranks, formatBytes(waiting).c_str()));
 }
 
+std::string tiledMlpText(const TiledMlps& t) {
+  if (t.tiles < 2) return strf("tiled MLPs: %d of them, a rank's tokens are one tile", t.mlps);
+  return strf("tiled MLPs: %d of them in %lld tiles of %lld tokens, %s inside of one instead of %s", t.mlps, static_cast<long long>(t.tiles), static_cast<long long>(t.tile_rows),
+              formatBytes(t.inside_tiled).c_str(), formatBytes(t.inside).c_str());
+}
+
 /// The update begins where the program ends.
 void moveOptimizer(Footprint& f, const OptimizerOnHost& moved) {
   for (std::int64_t& bytes : f.live) bytes -= moved.states;
@@ -163,6 +169,18 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
     out.live = std::move(ring.live);
     extras.ring = true;
     out.modelled.push_back(strf("ring attention: from the program with exchanges, without their buffers at best, with up to %s for the blocks that go round", formatBytes(ring.most).c_str()));
+  }
+  if (c.tile_mlp) {
+    const std::int64_t whole = out.peak_high;
+    extras.tiled = tileMlps(*program->graph, out.live);
+    if (extras.tiled.mlps == 0) {
+      Error e = makeError("plan-illegal", "tiled MLPs: no MLP was found: products that make rows wider, elementwise ops, one product back");
+      e.legal = "no --tile-mlp";
+      return e;
+    }
+    if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
+    out.peak_low -= whole - out.peak_high;
+    out.modelled.push_back(tiledMlpText(extras.tiled) + (out.peak_high == whole ? "; the peak is the same" : "; the peak without it: " + formatBytes(whole)));
   }
   if (c.offload.checkpoints) {
     extras.offloaded = findCheckpoints(*program->graph);

@@ -203,6 +203,7 @@ std::string changeBetween(const Configuration& a, const Configuration& b) {
   if (a.tile_loss != b.tile_loss) out.emplace_back(b.tile_loss ? "whole loss -> tiled loss" : "tiled loss -> whole loss");
   if (a.offload.checkpoints != b.offload.checkpoints) out.emplace_back(b.offload.checkpoints ? "checkpoints to the host" : "checkpoints on the device");
   if (a.offload.optimizer != b.offload.optimizer) out.emplace_back(b.offload.optimizer ? "optimizer to the host" : "optimizer on the device");
+  if (a.tile_mlp != b.tile_mlp) out.emplace_back(b.tile_mlp ? "whole MLPs -> tiled MLPs" : "tiled MLPs -> whole MLPs");
   if (a.ring != b.ring) out.emplace_back(b.ring ? "exchanges -> ring attention" : "ring attention -> exchanges");
   return out.size() == 1 ? out.front() : std::string();
 }
