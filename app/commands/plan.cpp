@@ -53,7 +53,9 @@ class Plan : public Command {
     command.add_option("--save", space_.save, "what is kept, a list of all, sac, min-cut, layer-inputs, budget=F (default: all four)")->delimiter(',')->type_name("POLICY");
     command.add_option("--batch", space_.batch, "rows of all replicas together, a list (default: the file's, or one per replica)")->delimiter(',')->type_name("B");
     command.add_flag("--rivals", rivals_, "instead of all combinations: how others train this graph on these devices, and how we do (docs/planning.md)");
-    command.add_flag("--offload", offload_, "with checkpoints between layers on the host, too; modelled");
+    offload_flag_ = command.add_option("--offload", offload_, "what lies on the host, modelled: a list of none, checkpoints, optimizer, checkpoints+optimizer (all); alone: none,checkpoints")
+                        ->expected(0, 1)->type_name("LIST");
+    command.add_flag("--tile-mlp", tile_mlp_, "with MLPs a tile of tokens at a time, too; modelled");
     command.add_flag("--grid", grid_, "every row at doubling lengths, too, from the first one to the first that does not fit");
     CLI::Option* tiled = command.add_flag("--tile-loss", tiled_, "only with the loss a block of tokens at a time (default: both)");
     command.add_flag("--whole-loss", whole_, "only with the loss as a whole")->excludes(tiled);
@@ -80,7 +82,10 @@ class Plan : public Command {
     what.space = space_;
     if (tiled_) what.space.tile_loss = {true};
     if (whole_) what.space.tile_loss = {false};
-    if (offload_) what.space.offload = {false, true};
+    if (tile_mlp_) what.space.tile_mlp = {false, true};
+    if (offload_flag_->count() > 0) {
+      SP_ASSIGN(what.space.offload, session::parseOffloads(offload_.empty() ? "none,checkpoints" : offload_));
+    }
     what.rivals = rivals_;
     if (rivals_)
       for (const auto& [flag, given] : {std::pair{"--sp", !space_.sp.empty()}, {"--dp", !space_.dp.empty()}, {"--save", !space_.save.empty()}})
@@ -126,10 +131,11 @@ class Plan : public Command {
   ModelFlags model_;
   session::ConfigurationSpace space_;
   passes::Settings settings_;
-  std::string on_, want_ = "max-seq", headroom_ = "3%", markdown_, master_weights_ = "on", grad_dtype_ = "float32";
+  std::string on_, want_ = "max-seq", headroom_ = "3%", markdown_, master_weights_ = "on", grad_dtype_ = "float32", offload_;
+  CLI::Option* offload_flag_ = nullptr;
   std::int64_t step_ = 0, most_ = std::int64_t{1} << 24;
   int row_ = 0, threads_ = 0;
-  bool tiled_ = false, whole_ = false, rivals_ = false, offload_ = false, grid_ = false;
+  bool tiled_ = false, whole_ = false, rivals_ = false, tile_mlp_ = false, grid_ = false;
 };
 
 }  // namespace

@@ -36,15 +36,17 @@ std::string runCommand(const PlanRequest& what, const PlanRow& row) {
 }
 
 Json configurationJson(const session::Configuration& c) {
-  Json out = {{"sp", c.sp}, {"dp", c.dp}, {"zero", c.zero}, {"save", c.save}, {"tile_loss", c.tile_loss}, {"batch", c.batch}, {"offload", c.offload}, {"ring", c.ring}};
+  Json out = {{"sp", c.sp}, {"dp", c.dp}, {"zero", c.zero}, {"save", c.save}, {"tile_loss", c.tile_loss}, {"batch", c.batch}, {"offload", c.offload.checkpoints}, {"offload_optimizer", c.offload.optimizer}, {"tile_mlp", c.tile_mlp}, {"ring", c.ring}};
   if (!c.rival.empty()) out["rival"] = c.rival;
   return out;
 }
 
 double seconds(double ns) { return ns * 1e-9; }
 
+int ranksOfNode(const PlanRequest& what, const PlanRow& row) { return std::min(row.configuration.ranks(), what.space.gpus); }
 /// What a node's memory holds where its ranks share it, what a rank's device holds otherwise.
-double together(const PlanRequest& what, const PlanRow& row) { return what.profile.shared ? std::min(row.configuration.ranks(), what.space.gpus) : 1; }
+double together(const PlanRequest& what, const PlanRow& row) { return what.profile.shared ? ranksOfNode(what, row) : 1; }
+bool hostKnown(const PlanRow& row) { return row.room.host_hopeful != session::Room::kUnknown; }
 
 Json rowJson(const PlanRequest& what, const PlanRow& row) {
   Json out = {{"config", configurationJson(row.configuration)}};
@@ -78,7 +80,13 @@ Json rowJson(const PlanRequest& what, const PlanRow& row) {
   out["seconds_estimate"] = seconds(time.middle);
   out["seconds_interval"] = {seconds(time.low), seconds(time.high)};
   out["seconds_parts"] = {{"compute", seconds(time.compute)}, {"communication", seconds(time.communication)}, {"exposed", seconds(time.exposed)}};
-  out["host_bytes"] = row.footprint.host_bytes;
+  const double node = ranksOfNode(what, row);
+  out["host_bytes"] = row.footprint.host.low;
+  out["host_interval"] = {static_cast<std::int64_t>(node) * row.footprint.host.low, static_cast<std::int64_t>(node) * row.footprint.host.high};
+  out["host_room"] = hostKnown(row) ? Json({static_cast<std::int64_t>(node * row.room.host_sure), static_cast<std::int64_t>(node * row.room.host_hopeful)}) : Json();
+  out["lacks"] = Json::array();
+  if (session::deviceVerdict(row.footprint, row.room) != session::Verdict::kFits) out["lacks"].push_back("device");
+  if (session::hostVerdict(row.footprint, row.room) != session::Verdict::kFits) out["lacks"].push_back("host");
   out["ranks_sharing"] = static_cast<int>(together(what, row));
   if (what.grid) {
     out["grid"] = Json::array();
@@ -91,15 +99,13 @@ Json rowJson(const PlanRequest& what, const PlanRow& row) {
   return out;
 }
 
-std::string verdictText(const PlanRow& row) { return row.verdict == session::Verdict::kDoesNotFit ? "does not fit" : std::string(session::verdictName(row.verdict)); }
-
 std::vector<std::string> configurationCells(const PlanOutcome& outcome, std::size_t i, bool named) {
   const PlanRow& row = outcome.rows[i];
   const session::Configuration& c = row.configuration;
   std::vector<std::string> cells{std::to_string(i + 1)};
   if (named) cells.push_back(c.rival);
   for (std::string cell : {std::to_string(c.sp), std::to_string(c.dp), std::to_string(c.zero) + (c.zero > 1 ? " modelled" : ""), c.save + (c.ring ? ", ring modelled" : ""),
-                           std::string(c.tile_loss ? "tiled" : "whole") + (c.offload ? ", offload modelled" : ""), std::to_string(c.batch)})
+                           std::string(c.tile_loss ? "tiled" : "whole") + (c.tile_mlp ? ", MLPs tiled modelled" : "") + (c.offload.any() ? ", offload " + c.offload.text() + " modelled" : ""), std::to_string(c.batch)})
     cells.push_back(std::move(cell));
   return cells;
 }
@@ -132,7 +138,7 @@ void addRows(Page& page, const PlanRequest& what, const PlanOutcome& outcome) {
     cells.push_back(least > 0 ? strf("%.2f", row.work_per_token / least) : "-");
     if (!longest) cells.push_back(verdictText(row));
     const bool best = std::find(outcome.pareto.begin(), outcome.pareto.end(), i) != outcome.pareto.end();
-    cells.push_back(best ? "*" : row.limit ? "the model ends here" : "");
+    cells.push_back(best ? "*" : row.limit ? "the model ends here" : row.host_ends ? "the host ends here" : "");
     rows.push_back(std::move(cells));
   }
   page.table(std::move(rows));
@@ -209,9 +215,14 @@ void addRow(Page& page, const PlanRequest& what, const PlanOutcome& outcome, std
   const session::StepTime& time = row.footprint.time;
   page.line("a step: " + timeText(time) + strf(", estimated: %s of compute, %s of communication, of which %s are waited for", formatNs(static_cast<std::int64_t>(time.compute)).c_str(),
                                                formatNs(static_cast<std::int64_t>(time.communication)).c_str(), formatNs(static_cast<std::int64_t>(time.exposed)).c_str()));
-  if (row.footprint.host_bytes > 0)
-    page.line(strf("on the host: %s of pinned memory per rank, %s per node", formatBytes(row.footprint.host_bytes).c_str(),
-                   formatBytes(row.footprint.host_bytes * std::min(row.configuration.ranks(), what.space.gpus)).c_str()));
+  if (const session::HostBytes& host = row.footprint.host; host.low > 0) {
+    const int node = ranksOfNode(what, row);
+    std::string line = strf("on the host: %s of pinned memory per rank, %s per node, %s where blocks are rounded up to powers of two; ", formatBytes(host.low).c_str(), formatBytes(host.low * node).c_str(),
+                            formatBytes(host.high * node).c_str());
+    if (hostKnown(row)) line += "a node has " + gib(node * row.room.host_sure) + " to " + gib(node * row.room.host_hopeful) + " for it";
+    else line += "the profile " + what.profile.name + " does not say what a node has (memory.host), so it is not bounded";
+    page.line(line + (row.host_ends ? "; longer does not fit the host" : ""));
+  }
   if (const auto& reserved = row.footprint.reserved)
     page.line(strf("PyTorch's allocator reserves %s for it where there is room, %s at least; at the peak %s are in use, %s are not, in one block at most %s", formatBytes(reserved->reserved).c_str(),
                    formatBytes(reserved->least).c_str(), formatBytes(reserved->allocated).c_str(), formatBytes(reserved->fragmentation()).c_str(), formatBytes(reserved->largest_free).c_str()));
@@ -220,7 +231,8 @@ void addRow(Page& page, const PlanRequest& what, const PlanOutcome& outcome, std
   if (row.limit) page.line("longer is not possible: " + row.limit->message);
   page.line(runCommand(what, row));
   if (row.configuration.zero > 1) page.line(strf("(zero %d cannot be run yet: the command has zero 1)", row.configuration.zero));
-  if (row.configuration.offload) page.line("(offload cannot be run yet: the command is without it)");
+  if (row.configuration.offload.any()) page.line("(offload cannot be run yet: the command is without it)");
+  if (row.configuration.tile_mlp) page.line("(tiled MLPs cannot be run yet: the command has them whole)");
   if (row.configuration.ring) page.line("(ring attention cannot be run yet: the command has exchanges)");
 }
 
@@ -248,7 +260,7 @@ void addPlanJson(Json& json, const PlanRequest& what, const PlanOutcome& outcome
   json["pareto"] = outcome.pareto;
   json["levers"] = Json::array();
   for (const session::PlanLever& lever : session::leversOf(outcome, row, what.want))
-    json["levers"].push_back({{"from", row}, {"row", lever.row}, {"change", lever.change}, {"bytes_freed", lever.bytes_freed}, {"fitted", lever.fitted},
+    json["levers"].push_back({{"from", row}, {"row", lever.row}, {"change", lever.change}, {"bytes_freed", lever.bytes_freed}, {"host_bytes_more", lever.host_bytes_more}, {"fitted", lever.fitted},
                               {"more_tokens", what.want == PlanWant::kMaxSeq ? Json(lever.more_tokens) : Json()}, {"work_ratio", lever.work_ratio}, {"seconds_more", lever.seconds_more}});
   json["run_command"] = runCommand(what, outcome.rows[row]);
   json["configurations"] = outcome.rows.size();

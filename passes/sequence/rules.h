@@ -38,6 +38,8 @@ ir::Factors broadcastFactors(const Planner& p, const std::vector<ir::ValueId>& o
 /// `skip` only when nothing else is sharded.
 std::optional<Shard> chooseShard(const Planner& p, const std::vector<ir::ValueId>& operands, int result_rank,
                                  int skip = -1);
+/// Whether an op's rule is that one: its results are computed element by element.
+bool isElementwise(Symbol op);
 /// The rule of every elementwise op (also used by masks, where, dropout-free paths).
 NoRule elementwise(Planner& p, ir::NodeId id);
 /// An sp.* op on another axis of the mesh (shard-batch left it).

@@ -135,6 +135,11 @@ NoRule elementwise(Planner& p, NodeId id) {
   return {};
 }
 
+bool isElementwise(Symbol op) {
+  const auto found = ruleTable().find(ir::baseName(op));
+  return found != ruleTable().end() && found->second == elementwise;
+}
+
 void addElementwiseRules(RuleTable& t) {
   for (std::string_view name :
        {"add", "sub", "rsub", "mul", "div", "true_divide", "neg", "pow", "rsqrt", "sqrt", "exp", "expm1", "log", "log1p", "log2",

@@ -168,6 +168,49 @@ TEST_F(PlanCommand, RivalsOffloadAndGridInOneAnswer) {
   EXPECT_THAT(output_, HasSubstr("ring modelled"));
 }
 
+TEST_F(PlanCommand, OffloadIsAListAndAloneItIsThatOfCheckpoints) {
+  const std::string more = "--on H100-80 --gpus 2 --want table --seq 512 --save sac --zero 1 --sp 2 --whole-loss ";
+  const auto sets = [&](const std::string& flag) {
+    std::vector<std::pair<bool, bool>> out;
+    const Json rows = answer(more + flag, 0)["rows"];
+    for (const Json& row : rows) out.emplace_back(row["config"]["offload"].get<bool>(), row["config"]["offload_optimizer"].get<bool>());
+    return out;
+  };
+  using ::testing::UnorderedElementsAre;
+  EXPECT_THAT(sets(""), UnorderedElementsAre(std::pair(false, false)));
+  EXPECT_THAT(sets("--offload"), UnorderedElementsAre(std::pair(false, false), std::pair(true, false)));
+  EXPECT_THAT(sets("--offload checkpoints,optimizer"), UnorderedElementsAre(std::pair(true, false), std::pair(false, true)));
+  EXPECT_THAT(sets("--offload=all --row 1"), UnorderedElementsAre(std::pair(true, true)));
+  EXPECT_THAT(output_, HasSubstr("a node has 1.73 TiB to 2.00 TiB for it"));
+  EXPECT_THAT(output_, HasSubstr("(offload cannot be run yet: the command is without it)"));
+  const Json row = Json::parse(tmp_.contents("out.json"), nullptr, false)["rows"][0];
+  EXPECT_EQ(row["host_interval"][0].get<std::int64_t>(), 2 * row["host_bytes"].get<std::int64_t>());
+  EXPECT_EQ(row["host_room"][0].get<std::int64_t>(), 1900000000000);
+  EXPECT_TRUE(row["lacks"].empty());
+  const ShellResult wrong = plan(more + "--offload disk");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.output, HasSubstr("'disk' is nothing that can lie on the host"));
+}
+
+TEST_F(PlanCommand, TiledMlpsAreRowsBesideTheWholeOnes) {
+  const Json out = answer("--on " + profile("1 GB") + " --gpus 1 --want table --seq 4096 --save all --zero 0 --whole-loss --tile-mlp --row 1", 0);
+  ASSERT_EQ(out["rows"].size(), 2U) << output_;
+  EXPECT_TRUE(out["rows"][0]["config"]["tile_mlp"].get<bool>()) << "the smaller one first";
+  EXPECT_FALSE(out["rows"][1]["config"]["tile_mlp"].get<bool>());
+  EXPECT_LT(out["rows"][0]["peak_bytes"].get<std::int64_t>(), out["rows"][1]["peak_bytes"].get<std::int64_t>());
+  EXPECT_THAT(output_, HasSubstr("(tiled MLPs cannot be run yet: the command has them whole)"));
+  EXPECT_THAT(output_, HasSubstr("modelled, not compiled: tiled MLPs: 4 of them in 32 tiles of 128 tokens"));
+  const Json from_whole = answer("--on " + profile("1 GB") + " --gpus 1 --want table --seq 4096 --save all --zero 0 --whole-loss --tile-mlp --row 2", 0)["levers"];
+  ASSERT_EQ(from_whole.size(), 1U);
+  EXPECT_EQ(from_whole[0]["change"], "whole MLPs -> tiled MLPs");
+}
+
+TEST_F(PlanCommand, AHostThatIsNotKnownIsToldSo) {
+  const Json out = answer("--on GH200-96 --gpus 1 --want table --seq 512 --save sac --zero 0 --sp 1 --whole-loss --offload optimizer --row 1", 0);
+  EXPECT_TRUE(out["rows"][0]["host_room"].is_null());
+  EXPECT_THAT(output_, HasSubstr("the profile GH200-96 does not say what a node has (memory.host), so it is not bounded"));
+}
+
 TEST_F(PlanCommand, CalibrateWritesAProfileThatPlanReads) {
   const std::string file = tmp_.path() + "/here.toml";
   const ShellResult done = shell(std::string(SPSCOPE_PROGRAM) + " calibrate --seconds 0.2 -o " + file + " --json " + tmp_.path() + "/rates.json 2>&1");

@@ -23,10 +23,6 @@ Error usage(const std::string& message, const std::string& legal) {
 
 PlanWant wantOf(const std::string& text) { return text == "fits" ? PlanWant::kFits : text == "table" ? PlanWant::kTable : PlanWant::kMaxSeq; }
 
-std::string verdictText(session::Verdict verdict) {
-  return verdict == session::Verdict::kFits ? "fits" : verdict == session::Verdict::kUncertain ? "uncertain" : "does not fit";
-}
-
 std::string bytesText(double bytes) { return formatBytes(std::llround(bytes)); }
 
 std::string classesText(const session::Footprint& f) {
@@ -152,7 +148,7 @@ void PlanView::tell() {
     if (wantOf(answered_.want) == PlanWant::kMaxSeq)
       header_ = row.max_seq > 0 ? strf("Longest on %s: %lld tokens with ", where.c_str(), static_cast<long long>(row.max_seq)) + row.configuration.text() : "Nothing fits surely on " + where;
     else
-      header_ = strf("%lld tokens on %s: ", static_cast<long long>(outcome_->file_seq), where.c_str()) + verdictText(row.verdict) + " with " + row.configuration.text();
+      header_ = strf("%lld tokens on %s: ", static_cast<long long>(outcome_->file_seq), where.c_str()) + session::verdictText(row) + " with " + row.configuration.text();
     if (planned_path_ != workspace_.model()->path) header_ += " (of what was open before)";
   } else {
     header_ = "Which configurations fit, and how long a context can be: choose a device, then Plan.";
@@ -188,7 +184,7 @@ std::vector<PlanTableRow> PlanView::rows() const {
       r.tooltip = classesText(row.footprint);
       const std::string star = r.best ? " *" : "";
       if (longest) r.cells.insert(r.cells.end(), {row.max_seq > 0 ? std::to_string(row.max_seq) + star : "-", row.possible_seq > row.max_seq ? std::to_string(row.possible_seq) : "-"});
-      else r.cells.push_back(verdictText(row.verdict) + star);
+      else r.cells.push_back(session::verdictText(row) + star);
       r.cells.push_back(bytesText(static_cast<double>(row.footprint.peak_high)));
       r.cells.push_back(session::timeText(row.footprint.time));
       r.cells.push_back(least > 0 ? strf("%.2f", row.work_per_token / least) : "-");

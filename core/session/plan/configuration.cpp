@@ -7,15 +7,38 @@
 
 namespace spscope::session {
 
+std::string Offload::text() const { return checkpoints && optimizer ? "checkpoints+optimizer" : checkpoints ? "checkpoints" : optimizer ? "optimizer" : "none"; }
+
+Result<std::vector<Offload>> parseOffloads(const std::string& list) {
+  std::vector<Offload> out;
+  for (const std::string& set : split(list, ',')) {
+    Offload offload;
+    for (const std::string& what : split(set, '+')) {
+      const bool all = what == "all";
+      if (!all && what != "checkpoints" && what != "optimizer" && (what != "none" || set != "none")) {
+        Error e = makeError("usage", "--offload " + list + ": '" + set + "' is nothing that can lie on the host", Outcome::kUsage);
+        e.legal = "a list of none, checkpoints, optimizer, checkpoints+optimizer (or all); the model stands before the flags";
+        return e;
+      }
+      offload.checkpoints = offload.checkpoints || all || what == "checkpoints";
+      offload.optimizer = offload.optimizer || all || what == "optimizer";
+    }
+    if (std::find(out.begin(), out.end(), offload) == out.end()) out.push_back(offload);
+  }
+  return out;
+}
+
 std::string Configuration::text() const {
-  return strf("%ssp %d, dp %d, zero %d, %s, %s%sbatch %lld", rival.empty() ? "" : (rival + ": ").c_str(), sp, dp, zero, save.c_str(), tile_loss ? "tiled loss, " : "", offload ? "offload, " : "",
+  return strf("%ssp %d, dp %d, zero %d, %s, %s%s%sbatch %lld", rival.empty() ? "" : (rival + ": ").c_str(), sp, dp, zero, save.c_str(), tile_loss ? "tiled loss, " : "", tile_mlp ? "tiled MLPs, " : "", offload.any() ? ("offload " + offload.text() + ", ").c_str() : "",
               static_cast<long long>(batch));
 }
 
 Configuration Configuration::compiledPart() const {
   Configuration out = *this;
   out.zero = std::min(zero, 1);
-  out.offload = out.ring = false;
+  out.offload = {};
+  out.tile_mlp = false;
+  out.ring = false;
   out.rival.clear();
   return out;
 }
@@ -37,7 +60,8 @@ std::vector<Configuration> configurations(const ConfigurationSpace& space, std::
   const std::vector<int> zeros = space.zero.empty() ? std::vector<int>{0, 1} : space.zero;
   const std::vector<std::string> saves = space.save.empty() ? std::vector<std::string>{"all", "min-cut", "sac", "layer-inputs"} : space.save;
   const std::vector<bool> tiles = space.tile_loss.empty() ? std::vector<bool>{false, true} : space.tile_loss;
-  const std::vector<bool> offloads = space.offload.empty() ? std::vector<bool>{false} : space.offload;
+  const std::vector<Offload> offloads = space.offload.empty() ? std::vector<Offload>{{}} : space.offload;
+  const std::vector<bool> mlps = space.tile_mlp.empty() ? std::vector<bool>{false} : space.tile_mlp;
   std::vector<Configuration> out;
   for (const auto& [sp, dp] : meshes) {
     std::vector<std::int64_t> batches = space.batch;
@@ -46,10 +70,11 @@ std::vector<Configuration> configurations(const ConfigurationSpace& space, std::
       for (const bool tile : tiles)
         for (const std::string& save : saves)
           for (const int zero : zeros)
-            for (const bool offload : offloads) {
-              Configuration c{.sp = sp, .dp = dp, .zero = zero, .save = save, .tile_loss = tile, .batch = batch, .offload = offload};
-              if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
-            }
+            for (const Offload& offload : offloads)
+              for (const bool mlp : mlps) {
+                Configuration c{.sp = sp, .dp = dp, .zero = zero, .save = save, .tile_loss = tile, .batch = batch, .offload = offload, .tile_mlp = mlp};
+                if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
+              }
   }
   return out;
 }
@@ -58,7 +83,7 @@ std::vector<Configuration> rivals(const ConfigurationSpace& space, bool host) {
   const int ranks = space.ranks();
   const std::vector<int> zeros = space.zero.empty() ? std::vector<int>{1} : space.zero;
   const std::vector<bool> tiles = space.tile_loss.empty() ? std::vector<bool>{false, true} : space.tile_loss;
-  const std::vector<bool> offloads = !space.offload.empty() ? space.offload : host ? std::vector<bool>{false, true} : std::vector<bool>{false};
+  const std::vector<Offload> offloads = !space.offload.empty() ? space.offload : host ? std::vector<Offload>{{}, {.checkpoints = true}} : std::vector<Offload>{{}};
   std::vector<Configuration> ways{{.sp = 1, .dp = 1, .zero = 0, .save = "all", .rival = "unsharded"}};
   if (ranks > 1) {
     ways.push_back({.sp = 1, .dp = ranks, .zero = 3, .save = "min-cut", .rival = "zero-3"});
@@ -71,14 +96,16 @@ std::vector<Configuration> rivals(const ConfigurationSpace& space, bool host) {
   std::vector<Configuration> out;
   for (const Configuration& way : ways)
     for (const bool tile : tiles)
-      for (const bool offload : offloads)
-        for (const std::int64_t batch : space.batch.empty() ? std::vector<std::int64_t>{way.dp} : space.batch) {
-          Configuration c = way;
-          c.tile_loss = tile;
-          c.offload = offload;
-          c.batch = batch;
-          if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
-        }
+      for (const Offload& offload : offloads)
+        for (const bool mlp : space.tile_mlp.empty() ? std::vector<bool>{false} : space.tile_mlp)
+          for (const std::int64_t batch : space.batch.empty() ? std::vector<std::int64_t>{way.dp} : space.batch) {
+            Configuration c = way;
+            c.tile_loss = tile;
+            c.offload = offload;
+            c.tile_mlp = mlp;
+            c.batch = batch;
+            if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
+          }
   return out;
 }
 

@@ -11,13 +11,27 @@
 
 namespace spscope::session {
 
+/// What lies in the memory of the host while the device does not use it; modelled.
+struct Offload {
+  bool checkpoints = false;  ///< what layers hand on, between forward and backward (offload.h)
+  bool optimizer = false;    ///< moments and masters, between updates (optimizer_offload.h)
+  bool any() const { return checkpoints || optimizer; }
+  /// "checkpoints", "optimizer", "checkpoints+optimizer"; "none".
+  std::string text() const;
+  friend bool operator==(const Offload&, const Offload&) = default;
+};
+
+/// "none,checkpoints", "optimizer", "checkpoints+optimizer", "all": alternatives, each a set. Error usage.
+Result<std::vector<Offload>> parseOffloads(const std::string& list);
+
 struct Configuration {
   int sp = 1, dp = 1;
   int zero = 0;             ///< 0 and 1 are compiled; 2 and 3 are modelled from the program of 1 (footprint.h)
   std::string save = "sac";
   bool tile_loss = false;
   std::int64_t batch = 1;   ///< of all replicas together
-  bool offload = false;     ///< checkpoints lie on the host between forward and backward; modelled (offload.h)
+  Offload offload;
+  bool tile_mlp = false;    ///< MLPs a tile of tokens at a time; modelled (tiled_mlp.h)
   bool ring = false;        ///< attention by keys and values that go round, instead of exchanges; modelled (ring.h)
   std::string rival;        ///< whose way of training this is (rivals()); "": nobody's in particular
 
@@ -41,7 +55,8 @@ struct ConfigurationSpace {
   std::vector<std::string> save;///< empty: all, min-cut, sac, layer-inputs
   std::vector<bool> tile_loss;  ///< empty: without and with
   std::vector<std::int64_t> batch;  ///< empty: the file's where the replicas divide it, else one row per replica
-  std::vector<bool> offload;        ///< empty: without; rivals: without and with where the profile has a link to the host
+  std::vector<bool> tile_mlp;       ///< empty: without
+  std::vector<Offload> offload;     ///< empty: none; rivals: none, and checkpoints where the profile has a link to the host
   int ranks() const { return gpus * nodes; }
 };
 

@@ -53,6 +53,24 @@ void modelReplicas(Footprint& f, const ParameterBytes& p, int ranks, std::int64_
   f.modelled.push_back(strf("%d replicas: the program of one rank, its gradients and optimizer in shares, up to %s of gradients not summed yet", ranks, formatBytes(waiting).c_str()));
 }
 
+std::string tiledMlpText(const TiledMlps& t) {
+  if (t.tiles < 2) return strf("tiled MLPs: %d of them, a rank's tokens are one tile", t.mlps);
+  return strf("tiled MLPs: %d of them in %lld tiles of %lld tokens, %s inside of one instead of %s", t.mlps, static_cast<long long>(t.tiles), static_cast<long long>(t.tile_rows),
+              formatBytes(t.inside_tiled).c_str(), formatBytes(t.inside).c_str());
+}
+
+/// The update begins where the program ends.
+void moveOptimizer(Footprint& f, const OptimizerOnHost& moved) {
+  for (std::int64_t& bytes : f.live) bytes -= moved.states;
+  f.peak_low -= moved.states;
+  f.peak_high -= moved.states;
+  if (!f.live.empty()) f.peak_high = std::max(f.peak_high, f.live.back() += moved.passing);
+  f.host.low += moved.host.low;
+  f.host.high += moved.host.high;
+  f.modelled.push_back(strf("optimizer on the host: %s of moments and masters per rank, up to %s of them on the device during the update", formatBytes(moved.states).c_str(),
+                            formatBytes(moved.passing).c_str()));
+}
+
 }  // namespace
 
 Room roomOn(const DeviceProfile& profile, const Configuration& c, int ranks_per_node, double headroom) {
@@ -63,6 +81,10 @@ Room roomOn(const DeviceProfile& profile, const Configuration& c, int ranks_per_
   Room out;
   out.sure = profile.capacity.low / share * (1 - headroom) - profile.outside.high - groups * profile.per_group.high - exchanges * profile.all_to_all.high;
   out.hopeful = profile.capacity.high / share * (1 - headroom) - profile.outside.low - groups * profile.per_group.low - exchanges * profile.all_to_all.low;
+  if (!profile.host.source.empty()) {
+    out.host_sure = profile.host.low / std::max(1, ranks_per_node);
+    out.host_hopeful = profile.host.high / std::max(1, ranks_per_node);
+  }
   return out;
 }
 
@@ -70,10 +92,17 @@ std::string_view verdictName(Verdict verdict) {
   return verdict == Verdict::kFits ? "fits" : verdict == Verdict::kUncertain ? "uncertain" : "does-not-fit";
 }
 
-Verdict verdictOf(std::int64_t peak_low, std::int64_t peak_high, const Room& room) {
-  if (static_cast<double>(peak_high) <= room.sure) return Verdict::kFits;
-  return static_cast<double>(peak_low) > room.hopeful ? Verdict::kDoesNotFit : Verdict::kUncertain;
+Verdict deviceVerdict(const Footprint& f, const Room& room) {
+  if (static_cast<double>(f.peak_high) <= room.sure) return Verdict::kFits;
+  return static_cast<double>(f.peak_low) > room.hopeful ? Verdict::kDoesNotFit : Verdict::kUncertain;
 }
+
+Verdict hostVerdict(const Footprint& f, const Room& room) {
+  if (static_cast<double>(f.host.high) <= room.host_sure) return Verdict::kFits;
+  return static_cast<double>(f.host.low) > room.host_hopeful ? Verdict::kDoesNotFit : Verdict::kUncertain;
+}
+
+Verdict verdictOf(const Footprint& f, const Room& room) { return std::max(deviceVerdict(f, room), hostVerdict(f, room)); }
 
 Result<std::shared_ptr<const Model>> ModelShelf::get(std::int64_t seq, std::int64_t batch, bool keep, DiagnosticSink& diagnostics) {
   {
@@ -141,21 +170,43 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
     extras.ring = true;
     out.modelled.push_back(strf("ring attention: from the program with exchanges, without their buffers at best, with up to %s for the blocks that go round", formatBytes(ring.most).c_str()));
   }
-  if (c.offload) {
+  if (c.tile_mlp) {
+    const std::int64_t whole = out.peak_high;
+    extras.tiled = tileMlps(*program->graph, out.live);
+    if (extras.tiled.mlps == 0) {
+      Error e = makeError("plan-illegal", "tiled MLPs: no MLP was found: products that make rows wider, elementwise ops, one product back");
+      e.legal = "no --tile-mlp";
+      return e;
+    }
+    if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
+    out.peak_low -= whole - out.peak_high;
+    out.modelled.push_back(tiledMlpText(extras.tiled) + (out.peak_high == whole ? "; the peak is the same" : "; the peak without it: " + formatBytes(whole)));
+  }
+  if (c.offload.checkpoints) {
     extras.offloaded = findCheckpoints(*program->graph);
     const std::int64_t unmoved = out.peak_high;
-    out.host_bytes = moveToHost(extras.offloaded, out.live);
+    out.host = moveToHost(extras.offloaded, out.live);
     if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
     out.peak_low -= unmoved - out.peak_high;
-    out.modelled.push_back(strf("offload: %zu checkpoints between layers, %s on the host; %s", extras.offloaded.size(), formatBytes(out.host_bytes).c_str(),
+    out.modelled.push_back(strf("offload: %zu checkpoints between layers, %s on the host; %s", extras.offloaded.size(), formatBytes(out.host.low).c_str(),
                                 out.peak_high == unmoved ? "none of them is in the peak" : ("the peak without it: " + formatBytes(unmoved)).c_str()));
+  }
+  if (c.offload.optimizer) {
+    const OptimizerOnHost moved = optimizerOnHost(*program->graph, program->settings, extras.replicas);
+    if (moved.states == 0) {
+      Error e = makeError("plan-illegal", "offload of the optimizer: " + program->settings.optimizer + " keeps nothing of these parameters");
+      e.legal = "--optimizer adamw, or no offload of it";
+      return e;
+    }
+    moveOptimizer(out, moved);
+    extras.passing_states = moved.states;
   }
   if (c.zero == 2) out.modelled.push_back("zero 2: the program of zero 1, which keeps gradients as blocks, too");
   if (c.zero == 3) {
     modelZero3(out, parameterBytes(*program->graph), c.ranks());
     extras.gathers_layers = true;
   }
-  if (!c.ring && !c.offload) out.floor = program->memory.resident - (out.compiled_peak - out.peak_low);  // the models left take the same from any length
+  if (!c.ring && !c.tile_mlp && !c.offload.checkpoints) out.floor = program->memory.resident - (out.compiled_peak - out.peak_low);  // the models left take the same from any length
   // Of a device's memory the allocator holds more than is asked for, also where it gives back what it can.
   if (out.reserved) out.peak_high += std::max<std::int64_t>(0, out.reserved->least - out.compiled_peak);
   out.time = estimateStep(*program->graph, program->settings, profile_, extras);

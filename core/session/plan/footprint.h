@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -35,23 +36,29 @@ struct Footprint {
   std::vector<std::int64_t> live;     ///< bytes at each place of the program, what is modelled included (its high end)
   std::int64_t comm_bytes = 0;        ///< sent by one rank in one step
   StepTime time;                      ///< of a step
-  std::int64_t host_bytes = 0;        ///< pinned memory of the host for one rank
+  HostBytes host;                     ///< pinned memory of the host for one rank
   std::int64_t gathers = 0;           ///< values that could not stay sharded
   std::vector<std::string> modelled;  ///< what the pipeline cannot compile yet, and was computed from a term
 };
 
-/// Bytes that the predicted peak may take.
+/// Bytes that the predicted peak may take, and those of the host for one rank.
 struct Room {
   double sure = 0;      ///< up to here it fits
   double hopeful = 0;   ///< above it does not
+  double host_sure = kUnknown, host_hopeful = kUnknown;  ///< a rank's part of its node's memory; infinite: the profile does not say it
+  static constexpr double kUnknown = std::numeric_limits<double>::infinity();
 };
 /// capacity * (1 - headroom) - memory outside - buffers of the configuration's communicators, at the bad and at the good
-/// end of the intervals. `ranks_per_node`: of the configuration, they share the capacity where the profile says so.
+/// end of the intervals. `ranks_per_node`: of the configuration, they share the host's memory, and the capacity where the profile
+/// says so.
 Room roomOn(const DeviceProfile& profile, const Configuration& configuration, int ranks_per_node, double headroom);
 
 enum class Verdict : std::uint8_t { kFits, kUncertain, kDoesNotFit };
 std::string_view verdictName(Verdict verdict);  ///< "fits", "uncertain", "does-not-fit"
-Verdict verdictOf(std::int64_t peak_low, std::int64_t peak_high, const Room& room);
+/// Of the device, of the host, of both: the worse of the two.
+Verdict deviceVerdict(const Footprint& footprint, const Room& room);
+Verdict hostVerdict(const Footprint& footprint, const Room& room);
+Verdict verdictOf(const Footprint& footprint, const Room& room);
 
 /// Opened models by length and batch. Any thread.
 class ModelShelf {

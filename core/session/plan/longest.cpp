@@ -27,36 +27,43 @@ void PeakFit::add(const Footprint& footprint) {
   const double beyond = std::max(0.0, static_cast<double>(footprint.peak_high) - peak);
   slack_ = std::max(slack_, std::min(beyond, kSlack));
   if (peak > 0) share_ = std::max(share_, (beyond - kSlack) / peak);
-  points_.insert(at, {footprint.seq, peak, footprint.live});
+  points_.insert(at, {footprint.seq, peak, footprint.host, footprint.live});
 }
 
 std::int64_t PeakFit::highEnd(const Footprint& footprint) const {
   return std::max(footprint.peak_high, static_cast<std::int64_t>(std::ceil(highEnd(programPeak(footprint)))));
 }
 
-std::size_t PeakFit::placeOf(std::int64_t seq) const {
+PeakFit::Between PeakFit::nearest(std::int64_t seq) const {
   const auto at = std::lower_bound(points_.begin(), points_.end(), seq, [](const Point& p, std::int64_t s) { return p.seq < s; });
-  return std::clamp<std::size_t>(static_cast<std::size_t>(at - points_.begin()), 1, points_.size() - 1);
+  const std::size_t place = std::clamp<std::size_t>(static_cast<std::size_t>(at - points_.begin()), 1, points_.size() - 1);
+  const Point& a = points_[place - 1];
+  const Point& b = points_[place];
+  return {&a, &b, static_cast<double>(seq - a.seq) / static_cast<double>(b.seq - a.seq)};
 }
 
 double PeakFit::line(std::int64_t seq) const {
-  const std::size_t place = placeOf(seq);
-  const Point& a = points_[place - 1];
-  const Point& b = points_[place];
-  const double t = static_cast<double>(seq - a.seq) / static_cast<double>(b.seq - a.seq);
-  if (a.live.empty() || a.live.size() != b.live.size()) return a.peak + (b.peak - a.peak) * t;
+  const Between between = nearest(seq);
+  const Point &a = *between.a, &b = *between.b;
+  if (!between.oneShape()) return a.peak + (b.peak - a.peak) * between.t;
   double peak = 0;
   for (std::size_t i = 0; i < a.live.size(); ++i)
-    peak = std::max(peak, static_cast<double>(a.live[i]) + static_cast<double>(b.live[i] - a.live[i]) * t);
+    peak = std::max(peak, static_cast<double>(a.live[i]) + static_cast<double>(b.live[i] - a.live[i]) * between.t);
   return peak;
 }
 
 double PeakFit::predict(std::int64_t seq) const { return highEnd(line(seq)); }
 
+double PeakFit::predictHost(std::int64_t seq, bool asked) const {
+  const auto [a, b, t] = nearest(seq);
+  const double from = static_cast<double>(asked ? a->host.low : a->host.high), to = static_cast<double>(asked ? b->host.low : b->host.high);
+  return from + (to - from) * t;
+}
+
 std::optional<double> PeakFit::miss(const Footprint& footprint) const {
-  if (points_.size() < 2 || footprint.live.empty()) return std::nullopt;
-  const std::size_t place = placeOf(footprint.seq), shape = footprint.live.size();
-  if (points_[place - 1].live.size() != shape || points_[place].live.size() != shape) return std::nullopt;
+  if (points_.size() < 2) return std::nullopt;
+  const Between between = nearest(footprint.seq);
+  if (!between.oneShape() || between.a->live.size() != footprint.live.size()) return std::nullopt;
   return std::abs(line(footprint.seq) - programPeak(footprint));
 }
 
@@ -65,11 +72,13 @@ namespace {
 /// A step further than what they foretold, lines miss by a few times as much at most.
 constexpr double kTrust = 8;
 
-/// The largest k in [low, high] with predict(k * step) <= bytes; low - 1 where there is none. Predictions rise with k.
-std::int64_t lastBelow(const PeakFit& fit, std::int64_t low, std::int64_t high, std::int64_t step, double bytes) {
+/// The largest k in [low, high] at whose length the predictions are within the room, its sure or its hopeful end; low - 1 where there
+/// is none. Predictions rise with k.
+std::int64_t lastBelow(const PeakFit& fit, std::int64_t low, std::int64_t high, std::int64_t step, const Room& room, bool sure) {
   while (low <= high) {
     const std::int64_t middle = low + (high - low) / 2;
-    if (fit.predict(middle * step) <= bytes) low = middle + 1;
+    const std::int64_t seq = middle * step;
+    if (fit.predict(seq) <= (sure ? room.sure : room.hopeful) && fit.predictHost(seq, !sure) <= (sure ? room.host_sure : room.host_hopeful)) low = middle + 1;
     else high = middle - 1;
   }
   return high;
@@ -102,7 +111,7 @@ Result<Longest> findLongest(const LongestRequest& request, const std::function<R
     fits = 0, above = ends;
     for (auto& [steps, seen] : looks) {
       seen.footprint.peak_high = out.fit.highEnd(seen.footprint);
-      if (verdictOf(seen.footprint.peak_low, seen.footprint.peak_high, request.room) == Verdict::kFits) {
+      if (verdictOf(seen.footprint, request.room) == Verdict::kFits) {
         fits = steps;
       } else {
         above = std::min(above, steps);
@@ -116,9 +125,12 @@ Result<Longest> findLongest(const LongestRequest& request, const std::function<R
   for (int round = 0; above - fits > 1 && !hopeless; ++round) {
     if (const auto at = looks.find(fits); at != looks.end() && at->second.miss) {
       // Lines that have foretold this one know the next one, too.
-      const double next = out.fit.predict((fits + 1) * request.step);
-      if (next - kTrust * *at->second.miss > request.room.sure) {
+      const std::int64_t seq = (fits + 1) * request.step;
+      const double next = out.fit.predict(seq);
+      const bool host = out.fit.predictHost(seq, false) > request.room.host_sure;
+      if (host || next - kTrust * *at->second.miss > request.room.sure) {
         out.next_peak = next;
+        out.host_ends = host && next <= request.room.sure;
         break;
       }
     }
@@ -127,19 +139,24 @@ Result<Longest> findLongest(const LongestRequest& request, const std::function<R
       // Nothing to draw a line from: twice as long, or the shortest, which tells at once where nothing fits at all.
       k = fits > 0 ? 2 * fits : 1;
     } else if (round < 8 || round % 2 == 0) {  // lines that mislead (a program that changes its shape) end in bisection
-      const std::int64_t thought = lastBelow(out.fit, fits + 1, above - 1, request.step, request.room.sure);
+      const std::int64_t thought = lastBelow(out.fit, fits + 1, above - 1, request.step, request.room, true);
       // The last one that is thought to fit; where that is known, the first one that is not. Lines know nothing of where the
       // model ends: below such a limit the middle is as good a guess as any.
       if (above != ends || thought < above - 1) k = std::max(thought, fits + 1);
     }
     SP_TRY(look(std::clamp(k, fits + 1, above - 1)));
   }
-  if (const auto next = looks.find(fits + 1); next != looks.end()) out.next_peak = static_cast<double>(next->second.footprint.peak_high), out.next_measured = true;
+  if (const auto next = looks.find(fits + 1); next != looks.end()) {
+    const Footprint& f = next->second.footprint;
+    out.next_peak = static_cast<double>(f.peak_high);
+    out.next_measured = true;
+    out.host_ends = hostVerdict(f, request.room) != Verdict::kFits && deviceVerdict(f, request.room) == Verdict::kFits;
+  }
   if (fits + 1 != ends) out.limit.reset();
   out.possible_seq = fits * request.step;
   if (out.fit.points() >= 2) {
     // Lengths above one that does not fit surely may still fit at the good end.
-    const std::int64_t hopeful = lastBelow(out.fit, fits + 1, ends - 1, request.step, request.room.hopeful);
+    const std::int64_t hopeful = lastBelow(out.fit, fits + 1, ends - 1, request.step, request.room, false);
     out.possible_seq = std::max(fits, hopeful) * request.step;
   }
   if (!looks.empty()) out.first = looks.at(first).footprint;

@@ -31,15 +31,23 @@ class PeakFit {
   std::int64_t highEnd(const Footprint& footprint) const;
   /// By how many bytes the lines of places miss a program that they do not know yet; empty where they are of other shapes.
   std::optional<double> miss(const Footprint& footprint) const;
+  /// Of the host for a rank, from the same lengths: what is asked for, or what is taken for it.
+  double predictHost(std::int64_t seq, bool asked) const;
 
  private:
   struct Point {
     std::int64_t seq = 0;
     double peak = 0;  ///< of the program, as what is modelled leaves it
+    HostBytes host;
     std::vector<std::int64_t> live;
   };
-  /// The later one of the two nearest: those around the length, or the last two, or the first two.
-  std::size_t placeOf(std::int64_t seq) const;
+  /// The two nearest: those around the length, or the last two, or the first two.
+  struct Between {
+    const Point *a, *b;
+    double t;  ///< 0 at a, 1 at b, beyond them where the length is
+    bool oneShape() const { return !a->live.empty() && a->live.size() == b->live.size(); }
+  };
+  Between nearest(std::int64_t seq) const;
   double line(std::int64_t seq) const;
   std::vector<Point> points_;  ///< by length
   double slack_ = 0;  ///< bytes, at most kSlack: segments of the allocator, which do not grow with the program
@@ -58,6 +66,7 @@ struct Longest {
   std::optional<Footprint> first;     ///< at the start
   double next_peak = 0;               ///< bytes one step further, which does not fit, surely or perhaps; 0: the model ends, or nobody asked for more
   bool next_measured = false;         ///< false: from the fit
+  bool host_ends = false;             ///< one step further only the host's memory is too small
   std::optional<Error> limit;         ///< or this is why the model cannot be that long
   std::int64_t possible_seq = 0;      ///< at the good end of every interval; from the fit, not measured
   PeakFit fit;

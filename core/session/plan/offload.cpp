@@ -55,11 +55,11 @@ std::vector<Checkpoint> findCheckpoints(const ir::Graph& program) {
   return out;
 }
 
-std::int64_t moveToHost(const std::vector<Checkpoint>& checkpoints, std::vector<std::int64_t>& live) {
-  std::int64_t host = 0;
+HostBytes moveToHost(const std::vector<Checkpoint>& checkpoints, std::vector<std::int64_t>& live) {
+  HostBytes host;
   for (const Checkpoint& c : checkpoints) {
     if (c.back <= c.gone) continue;
-    host += c.bytes;
+    host.add(c.bytes);
     for (auto i = static_cast<std::size_t>(c.gone); i < static_cast<std::size_t>(c.back) && i < live.size(); ++i) live[i] -= c.bytes;
   }
   return host;

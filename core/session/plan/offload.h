@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/ir/graph.h"
+#include "core/session/plan/optimizer_offload.h"
 
 namespace spscope::session {
 
@@ -26,7 +27,7 @@ struct Checkpoint {
 /// Those of a scheduled joint graph, in the order in which they are made. The last one never leaves: the backward begins with it.
 std::vector<Checkpoint> findCheckpoints(const ir::Graph& program);
 
-/// Takes them off `live` (bytes at each place of the program) while they are on the host. Bytes that the host holds at most.
-std::int64_t moveToHost(const std::vector<Checkpoint>& checkpoints, std::vector<std::int64_t>& live);
+/// Takes them off `live` (bytes at each place of the program) while they are on the host. What the host holds at most.
+HostBytes moveToHost(const std::vector<Checkpoint>& checkpoints, std::vector<std::int64_t>& live);
 
 }  // namespace spscope::session

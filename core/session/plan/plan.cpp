@@ -41,7 +41,7 @@ class Planner {
     PlanRow row;
     row.configuration = c;
     row.illegal = reasonAgainst(c, what_.space);
-    if (!row.illegal && c.offload && what_.profile.host_link.low <= 0) {
+    if (!row.illegal && c.offload.any() && what_.profile.host_link.low <= 0) {
       row.illegal = makeError("plan-illegal", "offload: the profile " + what_.profile.name + " has no link to a host");
       row.illegal->legal = "a profile with [links.host], or no offload";
     }
@@ -126,13 +126,14 @@ class Planner {
       row.limit = longest->limit;
       row.next_peak = static_cast<std::int64_t>(longest->next_peak);
       row.next_compiled = longest->next_measured;
+      row.host_ends = longest->host_ends;
       row.work_per_token = workPerToken(*longest->first, c);
       row.footprint = longest->fits ? std::move(*longest->fits) : std::move(*longest->first);
       row.fit = std::move(longest->fit);
     }
     if (what_.grid) SP_TRY(fillGrid(row, surveyor));
     row.footprint.live = {};
-    row.verdict = verdictOf(row.footprint.peak_low, row.footprint.peak_high, row.room);
+    row.verdict = verdictOf(row.footprint, row.room);
     const double good = what_.profile.capacity.high, bad = what_.profile.capacity.low;
     const double share = what_.profile.shared ? std::min(c.ranks(), what_.space.gpus) : 1;
     row.need_low = static_cast<double>(row.footprint.peak_low) + good / share * (1 - what_.headroom) - row.room.hopeful;
@@ -148,8 +149,9 @@ class Planner {
       const Result<Footprint> f = surveyor.at(row.configuration, seq, true);
       if (!f) return f.error().code == "cancelled" || f.error().code == "internal" ? Status(f.error()) : Status();
       fit.add(*f);
-      const std::int64_t high = fit.highEnd(*f);
-      row.grid.push_back({seq, f->peak_low, high, verdictOf(f->peak_low, high, row.room), f->time});
+      Footprint there = *f;
+      there.peak_high = fit.highEnd(there);
+      row.grid.push_back({seq, there.peak_low, there.peak_high, verdictOf(there, row.room), there.time});
       if (row.grid.back().verdict == Verdict::kDoesNotFit) break;
     }
     return {};
@@ -202,7 +204,9 @@ std::string changeBetween(const Configuration& a, const Configuration& b) {
   if (a.zero != b.zero) out.push_back(strf("zero %d -> zero %d", a.zero, b.zero));
   if (a.save != b.save) out.push_back("save " + a.save + " -> " + b.save);
   if (a.tile_loss != b.tile_loss) out.emplace_back(b.tile_loss ? "whole loss -> tiled loss" : "tiled loss -> whole loss");
-  if (a.offload != b.offload) out.emplace_back(b.offload ? "checkpoints to the host" : "checkpoints on the device");
+  if (a.offload.checkpoints != b.offload.checkpoints) out.emplace_back(b.offload.checkpoints ? "checkpoints to the host" : "checkpoints on the device");
+  if (a.offload.optimizer != b.offload.optimizer) out.emplace_back(b.offload.optimizer ? "optimizer to the host" : "optimizer on the device");
+  if (a.tile_mlp != b.tile_mlp) out.emplace_back(b.tile_mlp ? "whole MLPs -> tiled MLPs" : "tiled MLPs -> whole MLPs");
   if (a.ring != b.ring) out.emplace_back(b.ring ? "exchanges -> ring attention" : "ring attention -> exchanges");
   return out.size() == 1 ? out.front() : std::string();
 }
@@ -246,6 +250,13 @@ Result<PlanOutcome> plan(const PlanRequest& what, const Request& request) {
   return out;
 }
 
+std::string verdictText(const PlanRow& row) {
+  std::string out(row.verdict == Verdict::kDoesNotFit ? "does not fit" : verdictName(row.verdict));
+  const Verdict host = hostVerdict(row.footprint, row.room), device = deviceVerdict(row.footprint, row.room);
+  if (host != Verdict::kFits && host >= device) out += device == Verdict::kFits ? ": the host" : ": device and host";
+  return out;
+}
+
 std::vector<PlanLever> leversOf(const PlanOutcome& outcome, std::size_t from, PlanWant want) {
   std::vector<PlanLever> out;
   const PlanRow& here = outcome.rows[from];
@@ -257,19 +268,22 @@ std::vector<PlanLever> leversOf(const PlanOutcome& outcome, std::size_t from, Pl
     lever.row = i;
     lever.change = changeBetween(here.configuration, row.configuration);
     if (lever.change.empty()) continue;
-    double there = static_cast<double>(row.footprint.peak_high);
+    double there = static_cast<double>(row.footprint.peak_high), host_there = static_cast<double>(row.footprint.host.low);
     if (row.footprint.seq != here.footprint.seq) {
       if (row.fit.points() < 2) continue;
       there = row.fit.predict(here.footprint.seq);
+      host_there = row.fit.predictHost(here.footprint.seq, true);
       lever.fitted = true;
     }
     // Buffers of other meshes count, too: what is freed is room.
     lever.bytes_freed = static_cast<std::int64_t>(static_cast<double>(here.footprint.peak_high) - there + row.room.sure - here.room.sure);
+    lever.host_bytes_more = static_cast<std::int64_t>(host_there) - here.footprint.host.low;
     lever.more_tokens = row.max_seq - here.max_seq;
     lever.work_ratio = here.work_per_token > 0 ? row.work_per_token / here.work_per_token : 1;
     // Ratios are of all ranks together; a step is as long as one of them.
     lever.seconds_more = here.footprint.time.middle * 1e-9 * (lever.work_ratio * here.configuration.ranks() / row.configuration.ranks() - 1);
-    if (want == PlanWant::kMaxSeq ? lever.more_tokens > 0 : lever.bytes_freed > 0) out.push_back(std::move(lever));
+    const bool frees = lever.bytes_freed > 0 || (hostVerdict(here.footprint, here.room) != Verdict::kFits && lever.host_bytes_more < 0);
+    if (want == PlanWant::kMaxSeq ? lever.more_tokens > 0 : frees) out.push_back(std::move(lever));
   }
   std::stable_sort(out.begin(), out.end(), [](const PlanLever& a, const PlanLever& b) {
     return a.work_ratio != b.work_ratio ? a.work_ratio < b.work_ratio : a.bytes_freed > b.bytes_freed;

@@ -46,6 +46,7 @@ struct PlanRow {
   std::int64_t possible_seq = 0;     ///< kMaxSeq: the longest that may, from the fit
   std::optional<Error> limit;        ///< what ends max_seq where memory does not
   Footprint footprint;               ///< at max_seq (at the first length that was tried where it is 0), or at the model's
+  bool host_ends = false;            ///< kMaxSeq: one step longer, only the host's memory is too small
   std::int64_t next_peak = 0;        ///< kMaxSeq: one step longer, what does not fit any more; 0: not known
   bool next_compiled = false;        ///< next_peak; false: from the fit
   double need_low = 0, need_high = 0;///< peak, memory outside and communication buffers
@@ -60,6 +61,7 @@ struct PlanLever {
   std::size_t row = 0;
   std::string change;                ///< "zero 0 -> zero 1"
   std::int64_t bytes_freed = 0;      ///< per rank, at the length of the row that it is seen from
+  std::int64_t host_bytes_more = 0;  ///< the same of the host's memory: what is taken there in addition
   bool fitted = false;               ///< ... from the fit, not from a compile at that length
   std::int64_t more_tokens = 0;      ///< kMaxSeq
   double work_ratio = 1;             ///< of the work per token
@@ -79,7 +81,11 @@ struct PlanOutcome {
 /// configuration is legal, with the first reason), cancelled.
 Result<PlanOutcome> plan(const PlanRequest& what, const Request& request);
 
-/// Changes of one setting (the mesh counts as one) that free memory or allow more tokens, the cheapest in time first, each once.
+/// "fits", "does not fit", "uncertain"; with ": the host" where it is the host's memory that lacks, or may.
+std::string verdictText(const PlanRow& row);
+
+/// Changes of one setting (the mesh counts as one) that allow more tokens, or free memory of the kind that lacks (of the device, where
+/// none does), the cheapest in time first, each once.
 std::vector<PlanLever> leversOf(const PlanOutcome& outcome, std::size_t row, PlanWant want);
 
 }  // namespace spscope::session

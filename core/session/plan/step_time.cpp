@@ -78,6 +78,7 @@ class Timer {
         }
     for (const Checkpoint& c : extras_.offloaded)
       if (c.back > c.gone) leaving_[c.made].push_back(&c), by_return_.push_back(&c);
+    for (const auto& [begin, again] : extras_.tiled.again) again_[begin].push_back(again);
     std::stable_sort(by_return_.begin(), by_return_.end(), [](const Checkpoint* a, const Checkpoint* b) { return a->back < b->back; });
   }
 
@@ -189,6 +190,11 @@ class Timer {
     return ns + r.delay(profile_.launch);
   }
 
+  /// A node of a tiled MLP computes as much as before, but is started once a tile.
+  double tileLaunches(const Rates& r, std::size_t place) const {
+    return extras_.tiled.ran.empty() ? 0 : (extras_.tiled.ran[place] - 1) * r.delay(profile_.launch);
+  }
+
   double step(double good, StepTime* detail) {
     // Ranks of a machine whose memory they share also share its cores.
     const Rates r(profile_, good, profile_.shared ? std::min(sizeOf(ir::MeshAxis::kAll), std::max(1, extras_.gpus_per_node)) : 1);
@@ -222,6 +228,13 @@ class Timer {
         returned[c] = in_copy;
         waiting_[c->first_backward] = std::max(waiting_[c->first_backward], in_copy);
       }
+      if (const auto more = again_.find(static_cast<std::int32_t>(i)); more != again_.end())
+        for (const std::int32_t place : more->second) {
+          if (tasks_[at(place)].kind != Task::Kind::kKernel) continue;
+          const double ns = kernelNs(r, tasks_[at(place)]) + tileLaunches(r, at(place));
+          busy += ns;
+          compute += ns;
+        }
       if (const auto wait = waiting_.find(static_cast<std::int32_t>(i)); wait != waiting_.end()) from = std::max(from, wait->second);
       double end = std::max(compute, from);
       if (task.kind == Task::Kind::kCollective || task.kind == Task::Kind::kBlocking) {
@@ -232,7 +245,7 @@ class Timer {
         }
       } else if (task.kind == Task::Kind::kKernel) {
         exposed += std::max(0.0, from - compute);
-        const double ns = kernelNs(r, task);
+        const double ns = kernelNs(r, task) + tileLaunches(r, i);
         busy += ns;
         compute = end = std::max(compute, from) + ns;
       } else {
@@ -249,7 +262,9 @@ class Timer {
     exposed += std::max(0.0, network - compute);
     double ns = batch_end * std::max(1, settings_.accumulate);
     exposed *= std::max(1, settings_.accumulate);
-    const double update = updateBytes() / r.rate(profile_.memory);
+    double update = updateBytes() / r.rate(profile_.memory);
+    // States come and go at once at best, one after the other at worst.
+    if (extras_.passing_states > 0) update = std::max(update, static_cast<double>(extras_.passing_states) * (2 - r.good()) / r.link(profile_.host_link));
     ns += update;
     double spread = 0;  // the updated parameters, from whoever has them
     if (settings_.zero != 0 && settings_.ranks() > 1 && !extras_.gathers_layers)
@@ -285,6 +300,7 @@ class Timer {
   std::vector<std::vector<std::int32_t>> needs_;  ///< by place: into gathers_
   std::map<std::int32_t, std::vector<const Checkpoint*>> leaving_;  ///< by the place that makes them
   std::vector<const Checkpoint*> by_return_;
+  std::map<std::int32_t, std::vector<std::int32_t>> again_;         ///< by place: forward nodes that run once more before it
   std::map<ir::NodeId, double> summed_;           ///< bytes of the gradients that a node makes, where replicas are modelled
   std::map<std::int32_t, double> waiting_;        ///< by place: when what it reads is back from the host
 };

@@ -12,6 +12,7 @@
 #include "core/ir/graph.h"
 #include "core/session/plan/device_profile.h"
 #include "core/session/plan/offload.h"
+#include "core/session/plan/tiled_mlp.h"
 #include "passes/pass.h"
 
 namespace spscope::session {
@@ -33,6 +34,8 @@ struct StepExtras {
   bool gathers_layers = false;          ///< zero 3: a layer's parameters are gathered before its forward and its backward
   int replicas = 1;                     ///< further replicas of a program of one rank, which take a share of every gradient
   bool ring = false;                    ///< keys and values go round the sequence ranks; the exchanges of attention are not made
+  std::int64_t passing_states = 0;      ///< bytes of the optimizer's states that come from the host for the update, and go back
+  TiledMlps tiled;                      ///< MLPs whose nodes run once a tile, and what runs again
   std::vector<Checkpoint> offloaded;    ///< copied to the host after their forward and back before they are needed
 };
 

@@ -305,7 +305,7 @@ TEST_F(PlanTest, CurvesAreThoseOfTheRowsPoliciesAndMeetTheLineWhereTheyEnd) {
   const PlanRow& row = outcome.rows[0];
   const PeakCurves picture = peakCurves(outcome, 0);
   EXPECT_EQ(picture.room.sure, row.room.sure);
-  ASSERT_EQ(picture.curves.size(), 3U) << "all, sac, min-cut";
+  ASSERT_EQ(picture.curves.size(), 4U) << "all, layer-inputs, min-cut, sac";
   EXPECT_EQ(picture.curves[0].row, 0U);
   EXPECT_EQ(picture.curves[0].name, row.configuration.save);
   for (const PeakCurve& curve : picture.curves) {
@@ -356,7 +356,7 @@ TEST_F(PlanTest, RivalsAreCompiledOrModelledOnOneGraph) {
   const PlanOutcome outcome = planned(what);
   ASSERT_EQ(outcome.rows.size(), 10U) << "five ways, with and without offload";
   const auto row = [&](const std::string& way, bool offload) {
-    return *std::find_if(outcome.rows.begin(), outcome.rows.end(), [&](const PlanRow& r) { return r.configuration.rival == way && r.configuration.offload == offload; });
+    return *std::find_if(outcome.rows.begin(), outcome.rows.end(), [&](const PlanRow& r) { return r.configuration.rival == way && r.configuration.offload.checkpoints == offload; });
   };
   for (const char* way : {"unsharded", "ulysses", "autosp"}) {
     const PlanRow r = row(way, false);
@@ -375,13 +375,13 @@ TEST_F(PlanTest, RivalsAreCompiledOrModelledOnOneGraph) {
     const PlanRow without = row(way, false), with = row(way, true);
     ASSERT_FALSE(with.illegal) << with.illegal->message;
     EXPECT_LE(with.footprint.peak_high, without.footprint.peak_high) << way;
-    EXPECT_GT(with.footprint.host_bytes, 0) << way;
+    EXPECT_GT(with.footprint.host.low, 0) << way;
     EXPECT_GE(with.footprint.time.middle, without.footprint.time.middle * 0.999) << way << ": copies are never for nothing";
   }
   what.profile.host_link = {};
   what.rivals = false;
   what.space.sp = {2};
-  what.space.offload = {true};
+  what.space.offload = {{.checkpoints = true}};
   const auto none = plan(what, request());
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().notes.front(), ::testing::HasSubstr("no link to a host"));

@@ -86,7 +86,7 @@ TEST_F(Published, OffloadLowersThePeakOnlyByCheckpointsThatAreInIt) {
     // What `all` keeps of a layer's input is its float32 copy: no checkpoint lies between layers.
     ASSERT_EQ(checkpoints.size(), std::string(save) == "sac" ? 3U : 0U);
     std::vector<std::int64_t> live = before.live;
-    const std::int64_t host = moveToHost(checkpoints, live);
+    const std::int64_t host = moveToHost(checkpoints, live).low;
     std::int64_t left = 0, in_peak = 0;
     for (const Checkpoint& c : checkpoints) {
       EXPECT_EQ(c.bytes, kSeq * kHidden * 2);

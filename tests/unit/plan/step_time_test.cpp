@@ -138,8 +138,9 @@ TEST_F(StepTimes, CheckpointsLeaveAndComeBackInTime) {
   const std::vector<Checkpoint> checkpoints = findCheckpoints(g_);
   ASSERT_EQ(checkpoints.size(), 3U) << "what a layer hands to the next; the last result stays in its layer";
   std::vector<std::int64_t> live(g_.order.size(), 10 * kBytes);
-  const std::int64_t host = moveToHost(checkpoints, live);
-  EXPECT_EQ(host, 2 * kBytes) << "the backward begins with the last one";
+  const HostBytes host = moveToHost(checkpoints, live);
+  EXPECT_EQ(host.high, host.low) << "blocks of 16 KiB";
+  EXPECT_EQ(host.low, 2 * kBytes) << "the backward begins with the last one";
   for (const Checkpoint& c : checkpoints) {
     EXPECT_LE(c.back, c.first_backward) << "back before it is read";
     EXPECT_GT(c.gone, c.made);
@@ -159,6 +160,20 @@ TEST_F(StepTimes, CheckpointsLeaveAndComeBackInTime) {
   EXPECT_NEAR(estimateStep(g_, settings_, p, extras).middle, plain.middle, 1) << "behind compute";
   p.host_link = {1e-3, 1e-3, "t"};
   EXPECT_GT(estimateStep(g_, settings_, p, extras).middle, plain.middle + kBytes / 1e-3) << "a slow link is waited for";
+}
+
+TEST_F(StepTimes, StatesOnTheHostComeAndGoDuringTheUpdate) {
+  chain(2);
+  DeviceProfile p = device();
+  p.host_link = {0.01, 0.02, "t"};
+  const StepTime plain = estimateStep(g_, settings_, p, {});
+  StepExtras extras;
+  extras.passing_states = 8 * kBytes;
+  const StepTime passing = estimateStep(g_, settings_, p, extras);
+  EXPECT_GT(passing.low, plain.low);
+  EXPECT_NEAR(passing.high - passing.low, 8 * kBytes * (2 / 0.01 - 1 / 0.02), 1) << "at once on a fast link, one after the other on a slow one";
+  p.host_link = {1e6, 1e6, "t"};
+  EXPECT_NEAR(estimateStep(g_, settings_, p, extras).middle, plain.middle, 1) << "behind the update's own reading and writing";
 }
 
 }  // namespace
