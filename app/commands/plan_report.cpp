@@ -99,34 +99,53 @@ Json rowJson(const PlanRequest& what, const PlanRow& row) {
   return out;
 }
 
-std::vector<std::string> configurationCells(const PlanOutcome& outcome, std::size_t i, bool named) {
+/// What rows have that is neither a setting of `run` nor a way of a rival's: all of it modelled.
+std::string besides(const session::Configuration& c) {
+  return std::string(c.tile_mlp ? "tiled MLPs" : "") + (c.tile_mlp && c.offload.any() ? ", " : "") + (c.offload.any() ? "host: " + c.offload.text() : "");
+}
+
+/// How the rows of a table are told apart.
+struct Columns {
+  bool named = false, besides = false;
+  Columns(const PlanRequest& what, const PlanOutcome& outcome) : named(what.rivals) {
+    for (const PlanRow& row : outcome.rows) besides = besides || !app::besides(row.configuration).empty();
+  }
+};
+
+std::vector<std::string> configurationCells(const PlanOutcome& outcome, std::size_t i, const Columns& columns) {
   const PlanRow& row = outcome.rows[i];
   const session::Configuration& c = row.configuration;
   std::vector<std::string> cells{std::to_string(i + 1)};
-  if (named) cells.push_back(c.rival);
+  if (columns.named) cells.push_back(c.rival);
   for (std::string cell : {std::to_string(c.sp), std::to_string(c.dp), std::to_string(c.zero) + (c.zero > 1 ? " modelled" : ""), c.save + (c.ring ? ", ring modelled" : ""),
-                           std::string(c.tile_loss ? "tiled" : "whole") + (c.tile_mlp ? ", MLPs tiled modelled" : "") + (c.offload.any() ? ", offload " + c.offload.text() + " modelled" : ""), std::to_string(c.batch)})
+                           std::string(c.tile_loss ? "tiled" : "whole"), std::to_string(c.batch)})
     cells.push_back(std::move(cell));
+  if (columns.besides) cells.push_back(besides(c));
   return cells;
 }
 
-std::vector<std::string> configurationHeads(bool named) {
-  return named ? std::vector<std::string>{"row", "way", "sp", "dp", "zero", "save", "loss", "batch"} : std::vector<std::string>{"row", "sp", "dp", "zero", "save", "loss", "batch"};
+std::vector<std::string> configurationHeads(const Columns& columns) {
+  std::vector<std::string> out{"row"};
+  if (columns.named) out.emplace_back("way");
+  for (const char* head : {"sp", "dp", "zero", "save", "loss", "batch"}) out.emplace_back(head);
+  if (columns.besides) out.emplace_back("modelled too");
+  return out;
 }
 
 void addRows(Page& page, const PlanRequest& what, const PlanOutcome& outcome) {
   const bool longest = what.want == PlanWant::kMaxSeq;
+  const Columns columns(what, outcome);
   double least = 0;
   for (const PlanRow& row : outcome.rows)
     if (!row.illegal && (least == 0 || row.work_per_token < least)) least = row.work_per_token;
-  std::vector<std::vector<std::string>> rows{configurationHeads(what.rivals)};
+  std::vector<std::vector<std::string>> rows{configurationHeads(columns)};
   for (const char* head : longest ? std::vector<const char*>{"longest", "perhaps", "peak there", "needs in all", "a step there", "work", ""}
                                   : std::vector<const char*>{"peak", "needs in all", "a step", "work", "verdict", ""})
     rows.front().emplace_back(head);
   const std::size_t legal = legalRows(outcome);
   for (std::size_t i = 0; i < std::min(legal, kShown); ++i) {
     const PlanRow& row = outcome.rows[i];
-    std::vector<std::string> cells = configurationCells(outcome, i, what.rivals);
+    std::vector<std::string> cells = configurationCells(outcome, i, columns);
     if (longest) {
       cells.push_back(row.max_seq > 0 ? tokens(row.max_seq) : "-");
       cells.push_back(row.possible_seq > row.max_seq ? tokens(row.possible_seq) : "-");
@@ -152,15 +171,16 @@ void addRows(Page& page, const PlanRequest& what, const PlanOutcome& outcome) {
 void addGrid(Page& page, const PlanRequest& what, const PlanOutcome& outcome) {
   if (!what.grid) return;
   page.heading("Peak and step by length");
+  const Columns columns(what, outcome);
   std::vector<std::int64_t> lengths;
   for (const PlanRow& row : outcome.rows)
     for (const session::PlanPoint& p : row.grid)
       if (std::find(lengths.begin(), lengths.end(), p.seq) == lengths.end()) lengths.push_back(p.seq);
   std::sort(lengths.begin(), lengths.end());
-  std::vector<std::vector<std::string>> rows{configurationHeads(what.rivals)};
+  std::vector<std::vector<std::string>> rows{configurationHeads(columns)};
   for (const std::int64_t seq : lengths) rows.front().push_back(tokens(seq));
   for (std::size_t i = 0; i < std::min(legalRows(outcome), kShown); ++i) {
-    std::vector<std::string> cells = configurationCells(outcome, i, what.rivals);
+    std::vector<std::string> cells = configurationCells(outcome, i, columns);
     for (const std::int64_t seq : lengths) {
       const auto& grid = outcome.rows[i].grid;
       const auto p = std::find_if(grid.begin(), grid.end(), [&](const session::PlanPoint& point) { return point.seq == seq; });
