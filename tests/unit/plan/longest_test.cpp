@@ -81,13 +81,13 @@ TEST(PlanConfigurations, DefaultsUseAllRanksAndNothingOccursTwice) {
     EXPECT_EQ(c.batch % c.dp, 0) << c.text();
     EXPECT_FALSE(reasonAgainst(c, space)) << c.text();
   }
-  EXPECT_EQ(all.size(), 4U * 2 * 3 * 2) << "meshes x losses x policies x zero";
+  EXPECT_EQ(all.size(), 4U * 2 * 4 * 2) << "meshes x losses x policies x zero";
   for (std::size_t i = 2; i < all.size(); ++i) {  // one head, one run of rows
     if (all[i].sameHead(all[i - 1])) continue;
     for (std::size_t j = 0; j + 1 < i; ++j) EXPECT_FALSE(all[j].sameHead(all[i]));
   }
   space.zero = {1, 1};
-  EXPECT_EQ(configurations(space, 2).size(), 4U * 2 * 3);
+  EXPECT_EQ(configurations(space, 2).size(), 4U * 2 * 4);
 }
 
 TEST(PlanConfigurations, IllegalOnesSayWhyAndWhatIsLegal) {

@@ -301,7 +301,7 @@ TEST_F(PlanTest, CurvesAreThoseOfTheRowsPoliciesAndMeetTheLineWhereTheyEnd) {
   const PlanRow& row = outcome.rows[0];
   const PeakCurves picture = peakCurves(outcome, 0);
   EXPECT_EQ(picture.room.sure, row.room.sure);
-  ASSERT_EQ(picture.curves.size(), 3U) << "all, sac, min-cut";
+  ASSERT_EQ(picture.curves.size(), 4U) << "all, sac, min-cut, layer-inputs";
   EXPECT_EQ(picture.curves[0].row, 0U);
   EXPECT_EQ(picture.curves[0].name, row.configuration.save);
   for (const PeakCurve& curve : picture.curves) {
