@@ -98,6 +98,22 @@ TEST_F(RunCommand, ReportsMemoryNearThePrediction) {
   EXPECT_GT(json["comm_bytes"].get<std::int64_t>(), 0);
 }
 
+// Exchanges that run again, one by one and started early, on ranks of unequal shares: the same bits, more sent, the memory foreseen.
+TEST_F(RunCommand, LayersThatAreMadeAgainExchangeAgainAndChangeNothing) {
+  std::vector<Json> results;
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--save", "sac"}, {"--save", "layer-inputs"}, {"--save", "layer-inputs", "--communication", "plain"}}) {
+    Spscope run(arguments("run", "3", "2", more));
+    ASSERT_EQ(run.wait(), 0) << run.text();
+    results.push_back(run.json());
+  }
+  for (std::size_t i : {1, 2}) {
+    EXPECT_EQ(results[i]["losses"], results[0]["losses"]);
+    EXPECT_GT(results[i]["comm_bytes"].get<std::int64_t>(), results[0]["comm_bytes"].get<std::int64_t>());
+    for (int r = 0; r < 3; ++r)
+      EXPECT_NEAR(results[i]["peak_bytes"][r].get<double>() / results[i]["predicted_peak_bytes"][r].get<double>(), 1.0, 0.03);
+  }
+}
+
 TEST_F(RunCommand, KilledRankEndsTheRunWithItsName) {
   Spscope run(arguments("run", "2", "100000"));
   run.awaitStep(2);

@@ -3,7 +3,7 @@
 "Held against public measurements". Nothing is run; large exported graphs are compiled (zoo/big)."""
 
 SUMMARY = "the planner beside public measurements: longest contexts and bytes a token, on devices that need not be there"
-FULL = "sac"  # the policy that comes nearest to making whole layers again
+FULL = "layer-inputs"  # what ALST keeps
 CLASSES = ("parameters", "gradients", "optimizer", "activations", "temporaries", "communication", "workspace")
 LENGTHS = [2**n for n in range(15, 23)]  # where verdicts are counted
 
@@ -27,11 +27,12 @@ def longest(bench, file, device, gpus, *flags, **settings):
 SIZES = {"llama3_3b": (28, 128256 * 3072 * 2), "llama3_8b": (32, 2 * 128256 * 4096 * 2), "llama2_13b": (40, 2 * 32000 * 5120 * 2)}
 
 
-def alone(bench, file, device, ranks, *flags, save):
+def alone(bench, file, device, ranks, *flags, save, lengths=(16384, 32768)):
     """ZeRO-3 without sequence ranks, a row of its own on each: modelled from the program of one rank, whose files have one row. A
-    share of parameters, gradients and states is kept; gathered are two layers, embedding and head. Surely, perhaps."""
+    share of parameters, gradients and states is kept; gathered are two layers, embedding and head. Surely, perhaps. `lengths`: near
+    the answer, so that the peak stands where it stands there."""
     points = []
-    for seq in (16384, 32768):
+    for seq in lengths:
         rows = plan(bench, file, device, 1, *flags, seq=seq, sp=1, zero=0, save=save, want="table")
         if not rows:
             return None
@@ -46,8 +47,8 @@ def alone(bench, file, device, ranks, *flags, save):
             gathered = gathered_layers * layer + (outside if end == 0 else 0)
             beyond = row["peak_bytes"] - row["compiled_peak_bytes"] if end == 0 else 0  # what the allocator cannot use
             needs.append(row["compiled_peak_bytes"] + beyond - kept + kept / ranks + gathered + group)
-        slope = (needs[1] - needs[0]) / 16384
-        found.append(int((points[0]["room"][end] - needs[0]) / slope + 16384))
+        slope = (needs[1] - needs[0]) / (lengths[1] - lengths[0])
+        found.append(int((points[0]["room"][end] - needs[0]) / slope + lengths[0]))
     return tuple(found)
 
 
