@@ -54,6 +54,7 @@ class Plan : public Command {
     command.add_option("--batch", space_.batch, "rows of all replicas together, a list (default: the file's, or one per replica)")->delimiter(',')->type_name("B");
     command.add_flag("--rivals", rivals_, "instead of all combinations: how others train this graph on these devices, and how we do (docs/planning.md)");
     command.add_flag("--offload", offload_, "with checkpoints between layers on the host, too; modelled");
+    command.add_flag("--expandable-segments", expandable_, "PyTorch's allocator as PYTORCH_ALLOC_CONF=expandable_segments:True sets it: pages instead of blocks, which leave fewer gaps");
     command.add_flag("--grid", grid_, "every row at doubling lengths, too, from the first one to the first that does not fit");
     CLI::Option* tiled = command.add_flag("--tile-loss", tiled_, "only with the loss a block of tokens at a time (default: both)");
     command.add_flag("--whole-loss", whole_, "only with the loss as a whole")->excludes(tiled);
@@ -86,6 +87,8 @@ class Plan : public Command {
       for (const auto& [flag, given] : {std::pair{"--sp", !space_.sp.empty()}, {"--dp", !space_.dp.empty()}, {"--save", !space_.save.empty()}})
         if (given) return makeError("usage", std::string("--rivals and ") + flag + ": a rival is a mesh and a memory policy of its own", Outcome::kUsage);
     what.grid = grid_;
+    what.expandable_segments = expandable_;
+    if (expandable_ && what.profile.device != "cuda") return makeError("usage", "--expandable-segments: only the allocator of a GPU has them, and " + what.profile.name + " is none", Outcome::kUsage);
     what.want = want_ == "fits" ? session::PlanWant::kFits : want_ == "table" ? session::PlanWant::kTable : session::PlanWant::kMaxSeq;
     what.step = step_;
     what.most = most_;
@@ -129,7 +132,7 @@ class Plan : public Command {
   std::string on_, want_ = "max-seq", headroom_ = "3%", markdown_, master_weights_ = "on", grad_dtype_ = "float32";
   std::int64_t step_ = 0, most_ = std::int64_t{1} << 24;
   int row_ = 0, threads_ = 0;
-  bool tiled_ = false, whole_ = false, rivals_ = false, offload_ = false, grid_ = false;
+  bool tiled_ = false, whole_ = false, rivals_ = false, offload_ = false, grid_ = false, expandable_ = false;
 };
 
 }  // namespace

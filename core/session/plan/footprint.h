@@ -43,7 +43,7 @@ struct Room {
   double sure = 0;      ///< up to here it fits
   double hopeful = 0;   ///< above it does not
 };
-/// capacity * (1 - headroom) - memory outside - buffers of the configuration's communicators, at the bad and at the good
+/// capacity * (1 - headroom) - memory outside - what products keep - buffers of the configuration's communicators, at the bad and at the good
 /// end of the intervals. `ranks_per_node`: of the configuration, they share the capacity where the profile says so.
 Room roomOn(const DeviceProfile& profile, const Configuration& configuration, int ranks_per_node, double headroom);
 
@@ -76,8 +76,8 @@ struct ParameterBytes {
 class Surveyor {
  public:
   /// `base`: whatever a configuration does not say. All references outlive the surveyor.
-  Surveyor(ModelShelf& shelf, const DeviceProfile& profile, int gpus_per_node, const passes::Settings& base, const Request& request)
-      : shelf_(shelf), profile_(profile), gpus_per_node_(gpus_per_node), base_(base), request_(request) {}
+  Surveyor(ModelShelf& shelf, const DeviceProfile& profile, int gpus_per_node, const passes::Settings& base, const Request& request, bool expandable_segments = false)
+      : shelf_(shelf), profile_(profile), gpus_per_node_(gpus_per_node), base_(base), request_(request), expandable_segments_(expandable_segments) {}
 
   /// `keep`: other configurations will be asked for at this length. Errors: those of open and compile; nothing-sharded.
   Result<Footprint> at(const Configuration& configuration, std::int64_t seq, bool keep);
@@ -98,6 +98,7 @@ class Surveyor {
   int gpus_per_node_;
   const passes::Settings& base_;
   const Request& request_;
+  bool expandable_segments_;  ///< how the allocator of a cuda device is set
   passes::SharedStages stages_;
   std::map<std::string, std::shared_ptr<const Program>> known_;  ///< at lengths that were to be kept
   /// The last others: rows that differ in what is modelled only come one after the other, and often end at the same length.
