@@ -109,7 +109,9 @@ int usageError(const CLI::App& app, const CLI::ParseError& parse_error, int argc
 std::string overwrites(int argc, char** argv) {
   namespace fs = std::filesystem;
   static constexpr std::string_view kWritten[] = {"--json", "--report", "--profile", "--grads", "--junit", "--markdown", "-o", "--output"};
+  static constexpr std::string_view kFilesOnly[] = {"--profile", "--grads"};
   std::vector<std::pair<std::string, std::string>> written;  // flag, path
+  std::vector<std::string> whole;                            // flags that put something in place of the text on standard output
   std::vector<std::string> read;
   for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
@@ -118,10 +120,13 @@ std::string overwrites(int argc, char** argv) {
     const std::string path = word.size() > flag.size() ? word.substr(flag.size() + 1) : output && i + 1 < argc ? argv[++i] : word;
     if (output) {
       if (path != "-") written.emplace_back(flag, path);
+      else if (std::find(std::begin(kFilesOnly), std::end(kFilesOnly), flag) != std::end(kFilesOnly)) return flag + " goes to a file: name one (standard output takes the answer)";
+      else if (flag != "--json") whole.push_back(flag);
     } else {
       read.push_back(path);
     }
   }
+  if (whole.size() > 1) return whole[0] + " and " + whole[1] + " both ask for standard output";
   const auto same = [](const std::string& a, const std::string& b) {
     std::error_code failed;
     if (fs::exists(a, failed) && fs::exists(b, failed)) return fs::is_regular_file(a, failed) && fs::equivalent(a, b, failed);
@@ -199,7 +204,8 @@ int run(int argc, char** argv) {
   if (rank) report.setRank(*rank);
   if (const std::string clash = overwrites(argc, argv); !clash.empty()) {
     report.setCommand(app.get_subcommands().front()->get_name());
-    if (clash.find("--json") != std::string::npos || clash.find("--report") != std::string::npos) report.setOutputs({}, {});
+    const bool no_json = clash.find("--json") != std::string::npos;
+    if (no_json || clash.find("--report") != std::string::npos) report.setOutputs(no_json ? std::string() : common.json, {});
     return report.fail(makeError("usage", clash, Outcome::kUsage));
   }
   log::Level level = log::Level::kWarning;

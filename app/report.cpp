@@ -176,11 +176,13 @@ Status Report::tell(const Page& answer, const Json& object) {
   return json_path_.empty() ? Status() : writeLine(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
+Status Report::answerAs(const Page& answer, const std::string& text) {
+  appendix.append(answer);
+  return print(text, json_path_ == "-" ? stderr : stdout, "the answer");
+}
+
 Status Report::answer(const Page& answer, const std::string& markdown_path, const std::string& title) {
-  if (markdown_path == "-") {
-    appendix.append(answer);
-    return print(answer.markdown(title), json_path_ == "-" ? stderr : stdout, "the answer");
-  }
+  if (markdown_path == "-") return answerAs(answer, answer.markdown(title));
   page.append(answer);
   return markdown_path.empty() ? Status() : writeOutput(markdown_path, answer.markdown(title));
 }

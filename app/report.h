@@ -53,6 +53,9 @@ class Report {
   /// --json has that), "" asks for none. The page of --report has the answer always. Error: file-unwritable.
   Status answer(const Page& answer, const std::string& markdown_path, const std::string& title);
 
+  /// The answer with `text` in its place on standard output (on standard error where --json has that). Error: file-unwritable.
+  Status answerAs(const Page& answer, const std::string& text);
+
   Page page;              ///< what the person reads
   Page appendix;          ///< further figures for the page of --report
   Json json;              ///< the command's own fields

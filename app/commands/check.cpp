@@ -65,7 +65,7 @@ class Check : public Command {
     command.add_option("--baseline", baseline_, "the JSON of an earlier check, for limits of growth")->type_name("FILE");
     command.add_flag("--allow-replicated", allow_replicated_, "go on even where nothing can be sharded");
     command.option_defaults()->group("Output");
-    command.add_option("--junit", junit_, "write the rules as a JUnit report")->type_name("OUT");
+    command.add_option("--junit", junit_, "write the rules as a JUnit report; -: to standard output, in place of the text")->type_name("OUT");
     command.add_option("--markdown", markdown_, "write the rules as Markdown; -: to standard output, in place of the text")->type_name("OUT");
   }
 
@@ -88,8 +88,14 @@ class Check : public Command {
     fill(report.json, outcome);
     Page page;
     describe(page, model->display_name, outcome);
-    SP_TRY(report.answer(page, markdown_, "spscope check " + model->display_name));
-    if (!junit_.empty()) SP_TRY(writeOutput(junit_, junit(model->display_name, outcome)));
+    const std::string title = "spscope check " + model->display_name;
+    if (junit_ == "-") {
+      SP_TRY(report.answerAs(page, junit(model->display_name, outcome)));
+      if (!markdown_.empty()) SP_TRY(writeOutput(markdown_, page.markdown(title)));
+    } else {
+      SP_TRY(report.answer(page, markdown_, title));
+      if (!junit_.empty()) SP_TRY(writeOutput(junit_, junit(model->display_name, outcome)));
+    }
     return outcome.ok ? 0 : 1;
   }
 

@@ -2,9 +2,7 @@
 // spscope debug: all ranks of a sharded step, a node at a time. Commands come from a terminal, a file or a pipe.
 #include "app/commands/debug_answer.h"
 
-#include <filesystem>
-#include <fstream>
-#include <iostream>
+#include <optional>
 
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include "app/dap/session.h"
 #include "app/debug_flags.h"
 #include "app/line_editor.h"
+#include "app/script_lines.h"
 #include "core/base/strings.h"
 #include "core/session/interrupt.h"
 
@@ -50,18 +49,15 @@ class Debug : public Command {
     report.setModel(flags_.model.path);
     if (dap_) return serve(report, request);
     if (flags_.model.path.empty()) return makeError("usage", "debug needs a MODEL", Outcome::kUsage);
-    std::ifstream file;
-    const bool from_file = !commands_.empty() && commands_ != "-";
-    if (from_file) {
-      std::error_code ignored;
-      if (std::filesystem::is_directory(commands_, ignored)) return makeError("file-is-folder", commands_ + " is a folder, not a file of commands", Outcome::kUsage);
-      file.open(commands_);
-      if (!file) return makeError("file-missing", "there is no file " + commands_, Outcome::kUsage);
+    std::optional<ScriptLines> script;
+    if (!interactive()) {
+      SP_ASSIGN(ScriptLines lines, ScriptLines::open(commands_));
+      script.emplace(std::move(lines));
     }
     SP_ASSIGN(const auto debugger, flags_.open(request, &report.json));
     report.tellAtOnce();
     report.json["ranks"] = debugger->ranks();
-    return interactive() ? converse(report, *debugger, request) : obey(report, *debugger, request, from_file ? static_cast<std::istream&>(file) : std::cin);
+    return script ? obey(report, *debugger, request, *script) : converse(report, *debugger, request);
   }
 
  private:
@@ -88,10 +84,11 @@ class Debug : public Command {
     return 0;
   }
 
-  static Result<int> obey(Report& report, dbg::Debugger& debugger, const session::Request& request, std::istream& in) {
-    std::string line;
-    for (int number = 1; std::getline(in, line); ++number) {
-      if (line.ends_with('\r')) line.pop_back();
+  static Result<int> obey(Report& report, dbg::Debugger& debugger, const session::Request& request, ScriptLines& script) {
+    for (int number = 1;; ++number) {
+      SP_ASSIGN(const std::optional<std::string> next, script.next(request.cancel));
+      if (!next) return 0;
+      const std::string& line = *next;
       const dbg::Answer answer = dbg::execute(debugger, line);
       if (answer.command.empty() && !answer.error) continue;
       Page page;
@@ -103,13 +100,10 @@ class Debug : public Command {
         Error error = *failed;
         error.message = strf("line %d, %s: ", number, line.c_str()) + error.message;
         error.outcome = Outcome::kNo;
-        if (error.remedy.empty() && error.code == "usage") error.remedy = "help lists the commands.";
         return error;
       }
       if (answer.quit) return 0;
     }
-    SP_TRY(request.cancel.check());  // a signal ends the wait for the next line, too: that is no end of the script
-    return 0;
   }
 
   /// A node or a file that failed on the way is an answer to a person, who stands before it; a script fails by it.

@@ -56,6 +56,7 @@ class Plan : public Command {
     offload_flag_ = command.add_option("--offload", offload_, "what lies on the host, modelled: a list of none, checkpoints, optimizer, checkpoints+optimizer (all); alone: none,checkpoints")
                         ->expected(0, 1)->type_name("LIST");
     command.add_flag("--tile-mlp", tile_mlp_, "with MLPs a tile of tokens at a time, too; modelled");
+    command.add_flag("--expandable-segments", expandable_, "PyTorch's allocator as PYTORCH_ALLOC_CONF=expandable_segments:True sets it: pages instead of blocks, which leave fewer gaps");
     command.add_flag("--grid", grid_, "every row at doubling lengths, too, from the first one to the first that does not fit");
     CLI::Option* tiled = command.add_flag("--tile-loss", tiled_, "only with the loss a block of tokens at a time (default: both)");
     command.add_flag("--whole-loss", whole_, "only with the loss as a whole")->excludes(tiled);
@@ -91,6 +92,8 @@ class Plan : public Command {
       for (const auto& [flag, given] : {std::pair{"--sp", !space_.sp.empty()}, {"--dp", !space_.dp.empty()}, {"--save", !space_.save.empty()}})
         if (given) return makeError("usage", std::string("--rivals and ") + flag + ": a rival is a mesh and a memory policy of its own", Outcome::kUsage);
     what.grid = grid_;
+    what.expandable_segments = expandable_;
+    if (expandable_ && what.profile.device != "cuda") return makeError("usage", "--expandable-segments: only the allocator of a GPU has them, and " + what.profile.name + " is none", Outcome::kUsage);
     what.want = want_ == "fits" ? session::PlanWant::kFits : want_ == "table" ? session::PlanWant::kTable : session::PlanWant::kMaxSeq;
     what.step = step_;
     what.most = most_;
@@ -135,7 +138,7 @@ class Plan : public Command {
   CLI::Option* offload_flag_ = nullptr;
   std::int64_t step_ = 0, most_ = std::int64_t{1} << 24;
   int row_ = 0, threads_ = 0;
-  bool tiled_ = false, whole_ = false, rivals_ = false, tile_mlp_ = false, grid_ = false;
+  bool tiled_ = false, whole_ = false, rivals_ = false, tile_mlp_ = false, grid_ = false, expandable_ = false;
 };
 
 }  // namespace

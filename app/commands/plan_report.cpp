@@ -23,7 +23,7 @@ std::string gib(double bytes) { return formatBytes(static_cast<std::int64_t>(byt
 /// The command that trains what the row planned: the same graph in the same precision, with the same settings.
 std::string runCommand(const PlanRequest& what, const PlanRow& row) {
   const session::Configuration& c = row.configuration;
-  std::string out = strf("spscope run %s --sp %d --dp %d --zero %d --save %s%s --seq %lld --batch %lld --device %s --optimizer %s", shellWord(what.open.path).c_str(), c.sp, c.dp, std::min(c.zero, 1),
+  std::string out = (what.expandable_segments ? "PYTORCH_ALLOC_CONF=expandable_segments:True " : "") + strf("spscope run %s --sp %d --dp %d --zero %d --save %s%s --seq %lld --batch %lld --device %s --optimizer %s", shellWord(what.open.path).c_str(), c.sp, c.dp, std::min(c.zero, 1),
                          c.save.c_str(), c.tile_loss ? " --tile-loss" : "", static_cast<long long>(row.footprint.seq), static_cast<long long>(row.footprint.seq > 0 ? c.batch : 0), what.settings.device.c_str(),
                          what.settings.optimizer.c_str());
   if (!what.open.graph_name.empty()) out += " --graph " + shellWord(what.open.graph_name);
@@ -244,7 +244,7 @@ void addRow(Page& page, const PlanRequest& what, const PlanOutcome& outcome, std
     page.line(line + (row.host_ends ? "; longer does not fit the host" : ""));
   }
   if (const auto& reserved = row.footprint.reserved)
-    page.line(strf("PyTorch's allocator reserves %s for it where there is room, %s at least; at the peak %s are in use, %s are not, in one block at most %s", formatBytes(reserved->reserved).c_str(),
+    page.line(strf("PyTorch's allocator%s reserves %s for it where there is room, %s at least; at the peak %s are in use, %s are not, in one block at most %s", what.expandable_segments ? " (expandable segments)" : "", formatBytes(reserved->reserved).c_str(),
                    formatBytes(reserved->least).c_str(), formatBytes(reserved->allocated).c_str(), formatBytes(reserved->fragmentation()).c_str(), formatBytes(reserved->largest_free).c_str()));
   for (const std::string& what_is : row.footprint.modelled) page.line("modelled, not compiled: " + what_is);
   if (row.footprint.gathers > 0) page.line(strf("%lld values are made whole on every rank: see spscope compile", static_cast<long long>(row.footprint.gathers)));
@@ -275,6 +275,7 @@ void addPlanJson(Json& json, const PlanRequest& what, const PlanOutcome& outcome
   json["gpus"] = what.space.gpus;
   json["nodes"] = what.space.nodes;
   json["headroom"] = what.headroom;
+  json["expandable_segments"] = what.expandable_segments;
   json["rows"] = Json::array();
   for (const PlanRow& r : outcome.rows) json["rows"].push_back(rowJson(what, r));
   json["pareto"] = outcome.pareto;

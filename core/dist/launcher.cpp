@@ -356,6 +356,8 @@ RunOutcome Supervisor::outcome(const std::string& directory) {
   else
     failure.error = makeError(r.stalled || !r.ended || r.asked_to_stop ? "rank-stalled" : "rank-died",
                               strf("rank %d: %s", r.rank, describeFault(out.ranks, index).c_str()), Outcome::kRunFailed);
+  if (failure.error.code == "rank-stalled" && failure.error.remedy.empty())
+    failure.error.remedy = (failure.node.empty() ? strf("See what rank %d did last (its log); ", r.rank) : strf("See node %s, the last one of rank %d; ", failure.node.c_str(), r.rank)) + "--timeout SECONDS allows more.";
   out.failure = std::move(failure);
   return out;
 }

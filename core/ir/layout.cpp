@@ -4,6 +4,7 @@
 #include <boost/container/small_vector.hpp>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <numeric>
 #include <optional>
@@ -196,6 +197,8 @@ class Reader {
     if (base == "tiled_cross_entropy" || base == "tiled_cross_entropy_backward") return {contiguousStrides(shape), true};
     if (base == "_scaled_dot_product_flash_attention_for_cpu_backward")
       return {{shape[1] * shape[2] * shape[3], shape[3], shape[1] * shape[3], 1}, true};
+    if (base.starts_with("_scaled_dot_product_flash_attention") || base.starts_with("_scaled_dot_product_efficient_attention"))
+      return ofCudaAttention(value, node, base, depth);
     if (kind.copies) {
       const Attribute* format = node.find("memory_format");
       const auto* code = format ? std::get_if<MemoryFormat>(format) : nullptr;
@@ -271,6 +274,19 @@ class Reader {
     if (query == kNone) return guess(shape);
     const MemoryLayout like = of(query, depth + 1);
     return isDense(shape, like.strides) ? like : iterated(shape, Operands<ValueId>{query}, depth);
+  }
+
+  /// Flash: gradients and the result lie as the operands they belong to. Memory-efficient: heads inside of positions. Of the sources
+  /// only, no GPU was asked: not certain.
+  MemoryLayout ofCudaAttention(const Value& value, const Node& node, std::string_view base, int depth) {
+    const Dims& shape = value.local;
+    if (shape.size() != 4) return guess(shape);
+    if (base.starts_with("_scaled_dot_product_efficient")) return {{shape[1] * shape[2] * shape[3], shape[3], shape[1] * shape[3], 1}, false};
+    static const std::array<Symbol, 3> kOperands = {Symbol("query"), Symbol("key"), Symbol("value")};
+    const ValueId like = useArg(node, kOperands[static_cast<std::size_t>(base.ends_with("_backward") ? std::min(value.output_index, 2) : 0)]);
+    if (like == kNone || graph_.value(like).local != shape) return guess(shape);
+    const MemoryLayout& from = of(like, depth + 1);
+    return isDense(shape, from.strides) ? MemoryLayout{from.strides, false} : guess(shape);
   }
 
   MemoryLayout iterated(const Dims& shape, const Operands<ValueId>& operands, int depth) {

@@ -18,9 +18,9 @@ class OpServices {
   /// Errors: capture-failed (with the node), op-unknown.
   virtual Result<Graph> captureJoint(const Graph& forward, const CancelToken& cancel) = 0;
 
-  /// Scratch bytes that the op's kernel allocates beyond its outputs on the target device, for `threads` threads; used
-  /// by the predicted memory curve. 0 where the kernel needs none.
-  virtual std::int64_t workspaceBytes(const Graph& graph, const Node& node, int threads) const = 0;
+  /// Scratch bytes that the op's kernel allocates beyond its outputs on this device ("cpu", there with `threads` threads, or "cuda");
+  /// used by the predicted memory curve. 0 where the kernel needs none.
+  virtual std::int64_t workspaceBytes(const Graph& graph, const Node& node, std::string_view device, int threads) const = 0;
 };
 
 }  // namespace spscope::ir

@@ -20,9 +20,16 @@ inline Error errorAtToml(std::string_view code, std::string message, const std::
   return e;
 }
 
-/// The text of a file. Errors: those of io::MappedFile; `code` where it is longer than any `what` ("a budget") is.
+/// The text of a file. All errors are usage (exit code 2), as those of its content: a file of settings belongs to the command line.
+/// Errors: those of io::MappedFile; `code` where it is longer than any `what` ("a budget") is.
 inline Result<std::string> smallToml(std::string_view code, const std::string& path, const char* what) {
-  SP_ASSIGN(const auto file, io::MappedFile::open(path));
+  auto opened = io::MappedFile::open(path);
+  if (!opened) {
+    Error error = std::move(opened).error();
+    error.outcome = Outcome::kUsage;
+    return error;
+  }
+  const auto& file = *opened;
   if (file->size() > std::size_t{1} << 20) return makeError(code, strf("%s has %zu bytes: %s is a small TOML file", path.c_str(), file->size(), what), Outcome::kUsage);
   return std::string(reinterpret_cast<const char*>(file->bytes().data()), file->size());
 }

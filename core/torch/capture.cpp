@@ -219,8 +219,8 @@ class TorchServices final : public ir::OpServices {
   Result<ir::Graph> captureJoint(const ir::Graph& forward, const CancelToken& cancel) override {
     return exec::captureJoint(forward, cancel, equivalents_.get());
   }
-  std::int64_t workspaceBytes(const ir::Graph& graph, const ir::Node& node, int threads) const override {
-    return exec::workspaceBytes(graph, node, threads);
+  std::int64_t workspaceBytes(const ir::Graph& graph, const ir::Node& node, std::string_view device, int threads) const override {
+    return exec::workspaceBytes(graph, node, device, threads);
   }
 
  private:

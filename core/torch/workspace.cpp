@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See workspace.h. Every formula was measured with a counting allocator in front of libtorch's (torch 2.15.0, one and
+// See workspace.h; cuda_workspace.cpp has the other device. Every formula was measured with a counting allocator in front of libtorch's (torch 2.15.0, one and
 // two threads, f32, f64, bf16); tests/unit/torch/capture_workspace_test.cpp repeats the measurement over a grid of
 // shapes. Most kernels need nothing: only the ones below appeared. What oneDNN and MKL allocate for themselves does not
 // pass through that allocator and is not counted.
@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/ir/layout.h"
-#include "core/ir/tiled_loss.h"
+#include "core/torch/cuda_workspace.h"
 #include "core/torch/own_ops.h"
+#include "core/torch/workspace_node.h"
 
 namespace spscope::exec {
 namespace {
@@ -19,18 +19,9 @@ namespace {
 using ir::DType;
 using std::int64_t;
 
-struct Operand {
-  ir::ValueId id = ir::kNone;
-  const ir::Value* value = nullptr;
-  explicit operator bool() const { return value != nullptr; }
-  int64_t elements() const { return ir::numel(value->local); }
-  int64_t bytes() const { return value->localBytes(); }
-};
-
-class Workspace {
+class Workspace : WorkspaceNode {
  public:
-  Workspace(const ir::Graph& graph, const ir::Node& node, int threads)
-      : graph_(graph), node_(node), threads_(std::max(threads, 1)) {}
+  Workspace(const ir::Graph& graph, const ir::Node& node, int threads) : WorkspaceNode(graph, node), threads_(std::max(threads, 1)) {}
 
   int64_t bytes() const {
     const std::string_view base = ir::baseName(node_.op);
@@ -40,7 +31,7 @@ class Workspace {
     if (base == "_scaled_dot_product_attention_for_cpu_backward") return ruleAttention(true);
     if (base == "tiled_cross_entropy") return tiledLoss(false);
     if (base == "tiled_cross_entropy_backward") return tiledLoss(true);
-    if (base == "mm" || base == "addmm" || base == "bmm" || base == "baddbmm") return product(base);
+    if (base == "mm" || base == "addmm" || base == "bmm" || base == "baddbmm") return product();
     if (base == "native_layer_norm") return copyOf("input");
     if (base == "native_layer_norm_backward") return layerNormBackward();
     if (base == "_softmax" || base == "_log_softmax") return copyOf("self");
@@ -59,30 +50,10 @@ class Workspace {
   }
 
  private:
-  Operand operand(Symbol name) const {
-    const ir::ValueId id = ir::useArg(node_, name);
-    return id == ir::kNone ? Operand() : Operand{id, &graph_.value(id)};
-  }
-  int64_t bytesOf(Symbol name) const { return operand(name) ? operand(name).bytes() : 0; }
-  const ir::Value* output(std::size_t index = 0) const {
-    return index < node_.outputs.size() && node_.outputs[index] != ir::kNone ? &graph_.value(node_.outputs[index])
-                                                                             : nullptr;
-  }
-  int64_t outputBytes() const { return output() ? output()->localBytes() : 0; }
-
-  /// Kernels that want contiguous memory copy operands that are not.
-  int64_t copyOf(Symbol name) const {
-    const Operand o = operand(name);
-    if (!o || ir::isContiguous(o.value->local, ir::layoutOf(graph_, o.id).strides)) return 0;
-    return o.bytes();
-  }
-
   // --- attention: aten/src/ATen/native/cpu/FlashAttentionKernel.cpp -------------------------------------------------
   // Blocks of rows by blocks of 512 keys; each thread has buffers for one pair of blocks, in the accumulation type.
 
   static int64_t rowBlock(int64_t rows) { return std::min<int64_t>(rows, rows >= 768 ? 256 : rows >= 192 ? 64 : 32); }
-  static bool reduced(DType type) { return type == DType::kBF16 || type == DType::kF16; }
-  static int64_t accumulated(DType type) { return type == DType::kF64 ? 8 : 4; }
 
   int64_t flashForward() const {
     const Operand q = operand("query"), k = operand("key");
@@ -101,11 +72,7 @@ class Workspace {
     const int64_t heads = q.value->local[0] * q.value->local[1];
     int64_t total = threads_ * 2 * rows * keys * (accumulated(q.value->dtype) + (reduced(q.value->dtype) ? 2 : 0));
     total += std::min<int64_t>(threads_, heads) * rows * accumulated(q.value->dtype);  // row sums
-    // The kernel sees [B, S, H, D] and wants the gradient contiguous so.
-    ir::Dims sizes = grad.value->local, strides = ir::layoutOf(graph_, grad.id).strides;
-    std::swap(sizes[1], sizes[2]);
-    std::swap(strides[1], strides[2]);
-    if (!ir::isContiguous(sizes, strides)) total += grad.bytes();
+    total += copyOfHeadsInside("grad_out");
     if (reduced(q.value->dtype))  // blocked copies in the product of the attention matrix with a [S, D] operand
       total += threads_ * threads_ * rows * (640 + 4 * std::min<int64_t>(q.value->local[3], 64));
     return total;
@@ -157,76 +124,17 @@ class Workspace {
     return total;
   }
 
-  /// What core/torch/tiled_loss.cpp holds at a time beyond its results, step by step, for a block of rows.
-  int64_t tiledLoss(bool backward) const {
-    const Operand x = operand("self"), w = operand("weight");
-    const auto steps = ir::parseSteps(ir::stringArg(node_, "steps", ""));
-    if (!x || !w || x.value->local.size() != 2 || w.value->local.size() != 2 || !steps) return 0;
-    const int64_t rows = std::min(ir::intArg(node_, "rows", 1), x.value->local[0]), element = ir::sizeOf(w.value->dtype);
-    const int64_t width = x.value->local[1], logits = rows * w.value->local[0];
-    // By logit: what the steps keep, the block as it is now, and the most that was held.
-    int64_t kept = 0, now = element, most = element;
-    bool tanh = false;  // `now` is kept anyway
-    std::vector<int64_t> before;
-    DType type = w.value->dtype;
-    for (const ir::LogitStep& step : *steps) {
-      before.push_back(now);
-      const bool same = step.kind == ir::LogitStep::kTo && step.dtype == type;
-      if (step.kind == ir::LogitStep::kTo) type = step.dtype;
-      if (same) continue;
-      const int64_t made = ir::sizeOf(type);
-      most = std::max(most, kept + (tanh ? 0 : now) + made);
-      now = made;
-      tanh = backward && step.kind == ir::LogitStep::kTanh;
-      kept += tanh ? made : 0;
-    }
-    if (!backward) return logits * std::max(most, 2 * now) + rows * now;  // its log-softmax; the block's losses
-    const int64_t here = tanh ? 0 : now, wide = reduced(type) ? 4 : now;
-    most = std::max(most, kept + here + (wide == now ? 0 : wide) + wide);  // converted first, then its softmax
-    int64_t gradient = wide;
-    if (!steps->empty() || wide != element) {
-      if (wide != now) most = std::max(most, kept + wide + now);
-      gradient = now;
-      for (std::size_t i = steps->size(); i-- > 0;) {
-        const ir::LogitStep& step = (*steps)[i];
-        if (step.kind == ir::LogitStep::kTanh) most = std::max(most, kept + 3 * gradient), kept -= gradient;
-        else if (step.kind != ir::LogitStep::kTo) most = std::max(most, kept + 2 * gradient);
-        else if (before[i] != gradient) most = std::max(most, kept + gradient + before[i]);
-        gradient = before[i];
-      }
-    }
-    const int64_t product = rows * width * element, labels = rows * (1 + 8 + 8 + wide);
-    int64_t total = std::max(logits * most + labels, logits * gradient + labels + product);
-    if (reduced(w.value->dtype)) {  // the weight's gradient, summed in float32
-      total = std::max(total, logits * gradient + labels + w.bytes()) + w.elements() * 4;
-    }
-    return total;
-  }
-
   // --- matrix products ----------------------------------------------------------------------------------------------
 
-  /// BLAS takes a matrix whose rows or columns lie together; anything else is copied first.
-  int64_t matrixCopy(Symbol name) const {
-    const Operand o = operand(name);
-    if (!o || o.value->local.size() < 2) return 0;
+  int64_t matrixCopy(const Operand& o) const {
     const ir::Dims& sizes = o.value->local;
-    const ir::Dims strides = ir::layoutOf(graph_, o.id).strides;
-    const std::size_t r = sizes.size() - 2, c = sizes.size() - 1;
-    const auto fits = [&](std::size_t inner, std::size_t outer) {
-      return (strides[inner] == 1 || sizes[inner] == 1) &&
-             (strides[outer] >= std::max<int64_t>(1, sizes[inner]) || sizes[outer] == 1);
-    };
-    return fits(c, r) || fits(r, c) ? 0 : sizes[r] * sizes[c] * ir::sizeOf(o.value->dtype);
+    return isMatrix(o) ? 0 : sizes[sizes.size() - 2] * sizes.back() * ir::sizeOf(o.value->dtype);
   }
 
-  int64_t product(std::string_view base) const {
-    const bool batched = base == "bmm" || base == "baddbmm";
-    const Symbol left = base == "addmm" ? "mat1" : base == "baddbmm" ? "batch1" : "self";
-    const Symbol right = batched ? (base == "bmm" ? "mat2" : "batch2") : "mat2";
-    const Operand a = operand(left), b = operand(right);
-    if (!a || !b || a.value->local.size() < 2 || b.value->local.size() < 2) return 0;
-    if (reduced(a.value->dtype)) return reducedProduct(a, b);
-    return matrixCopy(left) + matrixCopy(right);
+  int64_t product() const {
+    const auto [a, b] = productOperands();
+    if (!a || !b) return 0;
+    return reduced(a.value->dtype) ? reducedProduct(a, b) : matrixCopy(a) + matrixCopy(b);
   }
 
   /// oneDNN's bf16 product packs blocks of its operands, per thread. Fitted on AVX-512, right to 150 kB; at most 1.4 MiB
@@ -237,7 +145,7 @@ class Workspace {
     const int64_t inner = a.value->local[rank - 1];
     const int64_t inner_block = std::min<int64_t>(inner, 512);
     int64_t total = 1024 + 4 * rows * std::min<int64_t>(b.value->local.back(), 64) + 128 * inner_block;
-    const ir::Dims strides = ir::layoutOf(graph_, a.id).strides;
+    const ir::Dims strides = stridesOf(a);
     if (strides[rank - 1] != 1) {
       total += rows * inner_block * 2 + 128;
       if (inner > 512)
@@ -254,21 +162,6 @@ class Workspace {
     if (input && weight)  // partial sums of the two parameter gradients, per thread
       total += threads_ * 2 * weight.elements() * ir::sizeOf(input.value->dtype);
     return total;
-  }
-
-  int64_t safeSoftmax() const {
-    const Operand self = operand("self");
-    if (!self || self.value->local.empty()) return 0;
-    const int64_t length = std::max<int64_t>(1, self.value->local.back());
-    // First the copy of the operand, later which entries and which rows are masked.
-    return std::max(copyOf("self"), self.elements() + self.elements() / length + 4);
-  }
-
-  int64_t logSumExp() const { return bytesOf("self") + outputBytes(); }  // exponentials and maxima
-
-  int64_t convolutionBackward() const {
-    // oneDNN reorders weights and gradients into blocks; an estimate between half and twice what was measured.
-    return 2 * bytesOf("weight") + bytesOf("grad_output") + (output(0) ? bytesOf("input") : 0);
   }
 
   int64_t reduction(std::string_view base) const {
@@ -316,15 +209,13 @@ class Workspace {
   /// Scalars do not decide the common type within their kind.
   static int rank(const ir::Value& v) { return v.local.empty() ? commonRank(v.dtype) / 100 * 100 : commonRank(v.dtype); }
 
-  const ir::Graph& graph_;
-  const ir::Node& node_;
   int64_t threads_;
 };
 
 }  // namespace
 
-std::int64_t workspaceBytes(const ir::Graph& graph, const ir::Node& node, int threads) {
-  return Workspace(graph, node, threads).bytes();
+std::int64_t workspaceBytes(const ir::Graph& graph, const ir::Node& node, std::string_view device, int threads) {
+  return device == "cuda" ? cudaWorkspaceBytes(graph, node) : Workspace(graph, node, threads).bytes();
 }
 
 }  // namespace spscope::exec

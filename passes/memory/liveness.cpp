@@ -93,6 +93,7 @@ std::int64_t optimizerBytes(const ir::Graph& graph, const LivenessOptions& optio
 LivenessOptions livenessOptions(const Settings& settings, const ir::OpServices* services) {
   LivenessOptions options;
   options.services = services;
+  options.device = settings.device;
   options.threads = settings.threads;
   options.optimizer = settings.optimizer;
   options.zero = settings.zero;

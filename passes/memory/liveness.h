@@ -49,6 +49,7 @@ struct MemoryCurve {
 
 struct LivenessOptions {
   const ir::OpServices* services = nullptr;  ///< null: no workspaces
+  std::string_view device = "cpu";  ///< whose kernels the workspaces are of: cpu or cuda
   int threads = 1;
   std::string_view optimizer = "sgd";
   int zero = 0;        ///< 1: states of this rank's blocks only

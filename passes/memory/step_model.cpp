@@ -64,7 +64,7 @@ StepModel::StepModel(const ir::Graph& graph, const LivenessOptions& options, con
       step.packing = packingBytes(graph, node);
       // The packing of our own ops is known here; everything else is asked of libtorch's side.
       if (options.services != nullptr && node.op.str().rfind("sp.", 0) != 0)
-        step.workspace = options.services->workspaceBytes(graph, node, options.threads);
+        step.workspace = options.services->workspaceBytes(graph, node, options.device, options.threads);
     }
     nodes.push_back(step);
   }

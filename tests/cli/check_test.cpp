@@ -131,6 +131,26 @@ TEST_F(CheckTest, MarkdownToStandardOutputStandsInPlaceOfTheTextAndIsNoFile) {
   EXPECT_EQ(Json::parse(json.output, nullptr, false)["rules"].size(), 1U) << "standard output is the object's: " << json.output;
 }
 
+TEST_F(CheckTest, JUnitToStandardOutputStandsInPlaceOfTheTextToo) {
+  const std::string model = data("stress/s_rel_bias.pt2"), budget = file("budget.toml", "[limits]\ngathers = 0\n");
+  const std::string command = "cd " + tmp_.path() + " && " + SPSCOPE_PROGRAM + " check " + model + " --budget " + budget;
+  const ShellResult xml = shell(command + " --junit - --markdown check.md 2>/dev/null");
+  EXPECT_EQ(xml.code, 0);
+  EXPECT_EQ(xml.output.rfind("<?xml", 0), 0U) << xml.output;
+  EXPECT_THAT(xml.output, HasSubstr("</testsuites>\n"));
+  EXPECT_THAT(xml.output, ::testing::Not(HasSubstr("keeps all"))) << "in place of the text";
+  EXPECT_THAT(read("check.md"), HasSubstr("| gathers |"));
+  // One of them at a time, and pages go to files only: said before anything is computed, and the object is written all the same.
+  const ShellResult both = shell(command + " --junit - --markdown - 2>&1");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.output, HasSubstr("--junit and --markdown both ask for standard output"));
+  const ShellResult page = shell(command + " --report - --json out.json 2>&1");
+  EXPECT_EQ(page.code, 2);
+  EXPECT_THAT(page.output, HasSubstr("a page is written as .html or .md, not as -"));
+  EXPECT_EQ(Json::parse(read("out.json"), nullptr, false)["error"]["code"], "usage");
+  EXPECT_FALSE(std::filesystem::exists(tmp_.path() + "/-"));
+}
+
 TEST_F(CheckTest, ABudgetThatIsWrongIsNamedWithItsPlace) {
   struct Case {
     const char *budget, *code, *says;

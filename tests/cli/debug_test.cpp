@@ -97,6 +97,7 @@ TEST_F(DebugCommand, QuestionsAboutTheWholeStepAreObjects) {
   EXPECT_EQ(what_if["then"]["recompute_nodes"], 0);
   EXPECT_TRUE(a.lines[6]["what_if"]["then"].is_null());
   EXPECT_EQ(a.lines[6]["what_if"]["refused"]["code"], "mark-dim");
+  EXPECT_EQ(a.lines[6]["what_if"]["refused"]["message"], "%input_ids has 2 dims: there is no dim 5 to shard") << "nobody has said --sequence";
   EXPECT_FALSE(a.lines[7]["nodes"].empty());
 }
 
@@ -128,6 +129,13 @@ TEST_F(DebugCommand, AFileThatCannotBeWrittenIsSaidOnce) {
   const std::size_t first = said.find("error[file-unwritable]");
   ASSERT_NE(first, std::string::npos) << said;
   EXPECT_EQ(said.find("error[file-unwritable]", first + 1), std::string::npos) << said;
+}
+
+TEST_F(DebugCommand, WhatIsWrongWithACommandPointsAtItsHelp) {
+  const Answer one = debug("print\n", "--json -");
+  EXPECT_EQ(one.code, 1);
+  EXPECT_EQ(one.lines.at(0)["error"]["remedy"], "See help print.") << one.out;
+  EXPECT_EQ(debug("prnt %x\n", "--json -").lines.at(0)["error"]["remedy"], "help lists the commands.");
 }
 
 TEST_F(DebugCommand, AScriptEndsAtTheFirstCommandThatFails) {
@@ -220,6 +228,27 @@ TEST_F(DebugCommand, ASignalWhileItWaitsForTheNextLineIsNoEndOfTheScript) {
   ::kill(debugger.pid(), SIGTERM);
   ::close(fifo);
   EXPECT_EQ(debugger.wait(), 1) << debugger.text();
+}
+
+TEST_F(DebugCommand, TheFirstSignalEndsTheWaitForTheNextLineOfAFifo) {
+  const std::string commands = tmp_.path("commands.fifo");
+  ASSERT_EQ(::mkfifo(commands.c_str(), 0600), 0);
+  const int fifo = ::open(commands.c_str(), O_RDWR);  // open to the end: no line comes, nor does the script end
+  dist::Spscope debugger({"debug", std::string(SPSCOPE_SOURCE_DIR) + "/resources/samples/llama_gqa.pt2", "--seq", "64", "--threads", "1", "--sp", "2", "--commands", commands});
+  const std::string line = "where\nwhe";  // what is not a whole line yet is no command
+  ASSERT_EQ(::write(fifo, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  EXPECT_TRUE(debugger.awaitLine("> where")) << debugger.text();
+  ::kill(debugger.pid(), SIGINT);
+  for (int i = 0; i < 1000 && dist::isRunning(debugger.pid()); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const bool ended = !dist::isRunning(debugger.pid());
+  EXPECT_TRUE(ended) << "one Ctrl-C is enough";
+  if (!ended) ::kill(debugger.pid(), SIGKILL);
+  EXPECT_EQ(debugger.wait(), 1) << debugger.text();
+  ::close(fifo);
+  std::ifstream in(debugger.folder() + "/out.json");
+  Json last;
+  for (std::string text; std::getline(in, text);) last = Json::parse(text, nullptr, false);
+  EXPECT_EQ(last["error"]["code"], "cancelled") << "the last line is the command's own";
 }
 
 }  // namespace

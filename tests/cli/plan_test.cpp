@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -232,11 +233,32 @@ TEST_F(PlanCommand, ALengthBeyondAllMemoryIsTheAskersFault) {
   EXPECT_THAT(done.output, HasSubstr("error[length-too-large]"));
 }
 
+TEST_F(PlanCommand, ExpandableSegmentsAreAskedForAndSaidInTheRunCommand) {
+  const std::string row = "--gpus 2 --want table --seq 2048 --save sac --sp 2 --zero 1 --whole-loss --row 1";
+  const Json plain = answer("--on H100-80 " + row, 0), pages = answer("--on H100-80 " + row + " --expandable-segments", 0);
+  EXPECT_EQ(plain["expandable_segments"], false);
+  EXPECT_EQ(pages["expandable_segments"], true);
+  EXPECT_EQ(pages["run_command"].get<std::string>().rfind("PYTORCH_ALLOC_CONF=expandable_segments:True spscope run ", 0), 0U) << pages["run_command"];
+  EXPECT_EQ(plain["run_command"].get<std::string>().rfind("spscope run ", 0), 0U);
+  EXPECT_THAT(output_, HasSubstr("PyTorch's allocator (expandable segments) reserves"));
+  EXPECT_EQ(pages["rows"][0]["compiled_peak_bytes"], plain["rows"][0]["compiled_peak_bytes"]) << "the program is the same";
+  EXPECT_EQ(pages["rows"][0]["allocator"]["segments"], 2) << "one of small blocks and one of large ones";
+  EXPECT_GT(plain["rows"][0]["allocator"]["segments"], 2);
+  const ShellResult cpu = plan("--on CPU-24 --expandable-segments " + row);
+  EXPECT_EQ(cpu.code, 2);
+  EXPECT_THAT(cpu.output, HasSubstr("only the allocator of a GPU"));
+}
+
 TEST_F(PlanCommand, WhatIsWrongIsSaid) {
   const ShellResult device = plan("--on H100 --gpus 2");
   EXPECT_EQ(device.code, 2);
   EXPECT_THAT(device.output, HasSubstr("profile-missing"));
   EXPECT_THAT(device.output, HasSubstr("H100-80"));
+  // Whatever is wrong with a profile, it was the command line that named it.
+  EXPECT_EQ(plan("--on " + tmp_.path() + "/none.toml --gpus 2").code, 2);
+  EXPECT_EQ(plan("--on " + tmp_.file("broken.toml", "name = ") + " --gpus 2").code, 2);
+  std::filesystem::create_directory(tmp_.path() + "/folder.toml");
+  EXPECT_EQ(plan("--on " + tmp_.path() + "/folder.toml --gpus 2").code, 2);
   EXPECT_EQ(plan("--on CPU-24").code, 2) << "how many?";
   EXPECT_THAT(plan("--on CPU-24 --gpus 2 --headroom nan%").output, HasSubstr("is no share"));
   EXPECT_THAT(plan("--on CPU-24 --gpus 1 --want table --save sac --zero 0 --row 9").output, HasSubstr("--row 9: there are 2 legal rows"));

@@ -42,6 +42,11 @@ const std::vector<Command>& commands() {
   return all;
 }
 
+/// Here `--help` leads nowhere. `command`: "" where there is none of that name.
+void pointAtHelp(Error& error, const std::string& command) {
+  if (error.code == "usage" && error.remedy.empty()) error.remedy = command.empty() ? "help lists the commands." : "See help " + command + ".";
+}
+
 }  // namespace
 
 const std::vector<CommandInfo>& commandTable() {
@@ -71,6 +76,7 @@ Answer execute(Debugger& debugger, const std::string& line) {
       failed.line = line;
       failed.command = c.info.name;
       failed.error = std::move(status).error();
+      pointAtHelp(*failed.error, c.info.name);
       return failed;
     }
     return out;
@@ -78,6 +84,7 @@ Answer execute(Debugger& debugger, const std::string& line) {
   out.error = makeError("usage", "there is no command " + name, Outcome::kUsage);
   const std::string near = nearest(name, known);
   out.error->legal = near.empty() ? join(known, ", ") : near;
+  pointAtHelp(*out.error, "");
   return out;
 }
 

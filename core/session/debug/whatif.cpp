@@ -126,6 +126,16 @@ WhatIfFigures figuresOf(const CompileOutcome& outcome, const std::string& joint_
   return out;
 }
 
+/// The mark is one of `--sequence` below; who asks here has said nothing of that.
+std::optional<Error> lacksDimension(const ir::Graph& g, ir::ValueId value, const WhatIfQuestion& question) {
+  const int rank = value == ir::kNone ? 0 : static_cast<int>(g.value(value).shape.size());
+  if (question.dim >= -rank && question.dim < rank) return std::nullopt;
+  Error error = makeError("mark-dim", strf("%%%s has %d dims: there is no dim %d to shard", question.name.c_str(), rank, question.dim), Outcome::kUsage);
+  if (rank > 0) error.legal = strf("whatif %%%s shard 0 to %d", question.name.c_str(), rank - 1);
+  error.remedy = "Count the dimensions from 0; print shows the shape.";
+  return error;
+}
+
 std::set<std::string> namesOf(const ir::Graph& g) {
   std::set<std::string> out;
   for (const ir::NodeId id : g.order) out.insert(g.node(id).name);
@@ -176,6 +186,7 @@ Result<WhatIf> whatIf(const WhatIfQuestion& question, const ir::Graph& program, 
       return error;
     }
     out.marked = own != nullptr ? own->name : question.name;
+    if (question.kind == Kind::kShard) out.refused = lacksDimension(*changed.graph, own == nullptr ? input->value : own->outputs.empty() ? ir::kNone : own->outputs.front(), question);
     if (own != nullptr && own->location) out.source = own->location->source;
     joint_name = question.name;
     planned_name = out.marked;
@@ -201,6 +212,7 @@ Result<WhatIf> whatIf(const WhatIfQuestion& question, const ir::Graph& program, 
     }
   }
   out.now = figuresOf(compiled, joint_name, planned_name);
+  if (out.refused) return out;
   DiagnosticSink quiet;  // its warnings are not this step's
   Request inner = request;
   inner.diagnostics = &quiet;

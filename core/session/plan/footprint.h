@@ -48,9 +48,9 @@ struct Room {
   double host_sure = kUnknown, host_hopeful = kUnknown;  ///< a rank's part of its node's memory; infinite: the profile does not say it
   static constexpr double kUnknown = std::numeric_limits<double>::infinity();
 };
-/// capacity * (1 - headroom) - memory outside - buffers of the configuration's communicators, at the bad and at the good
-/// end of the intervals. `ranks_per_node`: of the configuration, they share the host's memory, and the capacity where the profile
-/// says so.
+/// capacity * (1 - headroom) - memory outside - what products keep - buffers of the configuration's communicators, at the bad and at
+/// the good end of the intervals. `ranks_per_node`: of the configuration, they share the host's memory, and the capacity where the
+/// profile says so.
 Room roomOn(const DeviceProfile& profile, const Configuration& configuration, int ranks_per_node, double headroom);
 
 enum class Verdict : std::uint8_t { kFits, kUncertain, kDoesNotFit };
@@ -85,8 +85,8 @@ struct ParameterBytes {
 class Surveyor {
  public:
   /// `base`: whatever a configuration does not say. All references outlive the surveyor.
-  Surveyor(ModelShelf& shelf, const DeviceProfile& profile, int gpus_per_node, const passes::Settings& base, const Request& request)
-      : shelf_(shelf), profile_(profile), gpus_per_node_(gpus_per_node), base_(base), request_(request) {}
+  Surveyor(ModelShelf& shelf, const DeviceProfile& profile, int gpus_per_node, const passes::Settings& base, const Request& request, bool expandable_segments = false)
+      : shelf_(shelf), profile_(profile), gpus_per_node_(gpus_per_node), base_(base), request_(request), expandable_segments_(expandable_segments) {}
 
   /// `keep`: other configurations will be asked for at this length. Errors: those of open and compile; nothing-sharded.
   Result<Footprint> at(const Configuration& configuration, std::int64_t seq, bool keep);
@@ -107,6 +107,7 @@ class Surveyor {
   int gpus_per_node_;
   const passes::Settings& base_;
   const Request& request_;
+  bool expandable_segments_;  ///< how the allocator of a cuda device is set
   passes::SharedStages stages_;
   std::map<std::string, std::shared_ptr<const Program>> known_;  ///< at lengths that were to be kept
   /// The last others: rows that differ in what is modelled only come one after the other, and often end at the same length.

@@ -70,7 +70,7 @@ class Planner {
  private:
   void work() {
     for (std::size_t g = next_++; g < groups_.size(); g = next_++) {
-      Surveyor surveyor(shelf_, what_.profile, what_.space.gpus, what_.settings, request_);
+      Surveyor surveyor(shelf_, what_.profile, what_.space.gpus, what_.settings, request_, what_.expandable_segments);
       for (const std::size_t i : groups_[g]) {
         if (request_.cancel.cancelled() || halted_) return;
         try {

@@ -23,6 +23,7 @@ struct PlanRequest {
   ConfigurationSpace space;
   PlanWant want = PlanWant::kMaxSeq;
   bool rivals = false;         ///< instead of all combinations: those of rivals()
+  bool expandable_segments = false;  ///< PyTorch's allocator as PYTORCH_ALLOC_CONF=expandable_segments:True sets it (cuda devices)
   bool grid = false;           ///< every row at doubling lengths, too
   double headroom = 0.03;      ///< share of the capacity that is left alone
   std::int64_t step = 0;       ///< lengths are multiples of it and of sp; 0: 1024, or 16 where the file is shorter than that

@@ -5,12 +5,12 @@
 
 namespace spscope::session {
 
-Result<passes::ReplayFigures> reservedFor(const ir::Graph& program, const passes::Settings& settings) {
+Result<passes::ReplayFigures> reservedFor(const ir::Graph& program, const passes::Settings& settings, bool expandable) {
   SP_ASSIGN(const auto equivalents, exec::compileEquivalents(settings.rules));
   const std::unique_ptr<ir::OpServices> services = exec::makeOpServices(equivalents);
   const passes::AllocationTrace trace = passes::allocationTrace(program, passes::livenessOptions(settings, services.get()));
-  passes::ReplayFigures out = passes::replay(trace, {});
-  out.least = passes::leastCapacity(trace, out);
+  passes::ReplayFigures out = passes::replay(trace, {.expandable = expandable});
+  out.least = passes::leastCapacity(trace, out, expandable);
   return out;
 }
 

@@ -8,8 +8,8 @@
 
 namespace spscope::session {
 
-/// `program` and its settings as `compile` leaves them; without expandable segments; `least` is filled in. Errors: those of
+/// `program` and its settings as `compile` leaves them; `expandable`: as PYTORCH_ALLOC_CONF=expandable_segments:True sets it; `least` is filled in. Errors: those of
 /// rules that do not compile (Settings::rules).
-Result<passes::ReplayFigures> reservedFor(const ir::Graph& program, const passes::Settings& settings);
+Result<passes::ReplayFigures> reservedFor(const ir::Graph& program, const passes::Settings& settings, bool expandable = false);
 
 }  // namespace spscope::session

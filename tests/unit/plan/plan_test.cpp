@@ -166,6 +166,55 @@ TEST_F(PlanTest, OnAGpuWhatTheAllocatorReservesIsTheBadEnd) {
   }
 }
 
+TEST_F(PlanTest, OnAGpuTheScratchMemoryIsThatOfItsKernels) {
+  PlanRequest what = ask(sample(), 1e12, 2);
+  what.want = PlanWant::kTable;
+  what.open.seq = 256;
+  what.space.sp = {2};
+  what.space.save = {"all"};
+  what.space.zero = {0};
+  what.space.tile_loss = {false};
+  const auto workspace = [&](const std::string& kind) {
+    what.profile = device(1e12, kind);
+    what.settings.device = kind;
+    const PlanOutcome outcome = planned(what);
+    passes::ClassBytes classes{};
+    EXPECT_EQ(outcome.rows.at(0).footprint.compiled_peak, compiledPeak(what, outcome.rows.at(0).configuration, 256, &classes)) << kind;
+    EXPECT_EQ(outcome.rows.at(0).footprint.classes, classes) << "compile --device " << kind << " and plan agree";
+    return classes;
+  };
+  const passes::ClassBytes cpu = workspace("cpu"), cuda = workspace("cuda");
+  EXPECT_NE(cpu, cuda);
+}
+
+TEST_F(PlanTest, PagesThatExpandAreReplayedAsSuch) {
+  PlanRequest what = ask(sample(), 400e6, 2);
+  what.profile = device(400e6, "cuda");
+  what.settings.device = "cuda";
+  what.want = PlanWant::kTable;
+  what.open.seq = 2048;
+  what.space.sp = {2};
+  what.space.save = {"sac"};
+  what.space.zero = {1};
+  what.space.tile_loss = {false};
+  const Footprint segments = planned(what).rows.at(0).footprint;
+  what.expandable_segments = true;
+  const Footprint pages = planned(what).rows.at(0).footprint;
+  EXPECT_EQ(pages.compiled_peak, segments.compiled_peak);
+  EXPECT_EQ(pages.peak_low, segments.peak_low);
+  EXPECT_EQ(pages.peak_high, pages.reserved->least);
+  EXPECT_EQ(pages.reserved->segments, 2) << "one of small blocks and one of large ones";
+  EXPECT_GT(segments.reserved->segments, 2);
+}
+
+TEST_F(PlanTest, WhatProductsKeepIsNoRoom) {
+  DeviceProfile p = device(1e9, "cuda");
+  p.products = {8519680, 20 << 20, "made up"};
+  Configuration one;
+  EXPECT_EQ(roomOn(p, one, 1, 0).sure, 1e9 - (20 << 20));
+  EXPECT_EQ(roomOn(p, one, 1, 0).hopeful, 1e9 - 8519680);
+}
+
 TEST_F(PlanTest, PeaksRiseWithTheLengthAndLengthsWithTheCapacity) {
   PlanRequest what = ask(sample(), 1e12, 2);
   what.want = PlanWant::kTable;

@@ -76,9 +76,9 @@ class WorkspaceTest : public ::testing::Test {
     std::int64_t measured = 0;
     ir::NodeId id = ir::kNone;
     auto made = run(op, std::move(args), &measured, &id);
-    const std::int64_t predicted = workspaceBytes(graph_, graph_.node(id), threads);
+    const std::int64_t predicted = workspaceBytes(graph_, graph_.node(id), "cpu", threads);
     EXPECT_LE(measured, predicted + slack) << op;
-    EXPECT_GE(measured, workspaceBytes(graph_, graph_.node(id), 1) - slack) << op;
+    EXPECT_GE(measured, workspaceBytes(graph_, graph_.node(id), "cpu", 1) - slack) << op;
     return made;
   }
   ir::ValueId transposed(ir::ValueId v, std::int64_t a, std::int64_t b) {

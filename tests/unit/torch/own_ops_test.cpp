@@ -159,7 +159,7 @@ TEST(MaskedAttention, ScratchIsPredicted) {
         const auto [a, b] = maskedAttention(tq, tk, tk, {r}, {c}, rule, 0.3);
         results = static_cast<std::int64_t>(a.nbytes() + b.nbytes());
       }
-      const double measured = static_cast<double>(meter.peak() - results), predicted = static_cast<double>(workspaceBytes(graph, graph.node(id), 1));
+      const double measured = static_cast<double>(meter.peak() - results), predicted = static_cast<double>(workspaceBytes(graph, graph.node(id), "cpu", 1));
       EXPECT_NEAR(predicted / measured, 1.0, 0.15) << s.tokens << " tokens, " << at::toString(s.type) << (backward ? ", backward" : "") << ": " << predicted << " of " << measured;
     }
   }
