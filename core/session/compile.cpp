@@ -12,6 +12,7 @@
 #include "core/torch/capture.h"
 #include "core/torch/rule_check.h"
 #include "passes/memory/op_cost.h"
+#include "passes/memory/replay_plan.h"
 #include "passes/memory/save_policy.h"
 
 namespace spscope::session {
@@ -63,20 +64,27 @@ void listLargest(const ir::Graph& graph, CompileFigures& out) {
   out.largest_values = std::move(all);
 }
 
-CompileFigures figuresOf(const passes::Compiled& compiled, const passes::Settings& settings,
-                         const ir::OpServices& services) {
+CompileFigures figuresOf(const passes::Compiled& compiled, const CompileRequest& what, const ir::OpServices& services) {
+  const passes::Settings& settings = what.settings;
   CompileFigures out;
   const ir::Graph* graph = nullptr;
-  passes::LivenessOptions options = passes::livenessOptions(settings, &services);
-  options.by_class = true;
+  const passes::LivenessOptions options = passes::livenessOptions(settings, &services);
+  std::optional<passes::StepModel> model;  // of the program with the highest peak
   for (std::size_t i = 0; i < compiled.programs.size(); ++i) {
-    passes::MemoryCurve curve = passes::predictMemory(*compiled.programs[i], options);
+    passes::StepModel here(*compiled.programs[i], options, passes::nominalRates("cpu"));
+    passes::MemoryCurve curve = passes::curveInOrder(here, compiled.programs[i]->order, true);
     if (graph && curve.peak <= out.memory.peak) continue;
     graph = compiled.programs[i].get();
     out.program = static_cast<int>(i);
     out.memory = std::move(curve);
+    model = std::move(here);
   }
   if (!graph) return out;
+  if (what.allocator) {
+    const passes::AllocationTrace trace = passes::allocationTrace(*model, options);
+    out.reserved = passes::replay(trace, *what.allocator);
+    out.reserved->least = passes::leastCapacity(trace, *out.reserved, what.allocator->expandable);
+  }
   out.collectives = passes::collectiveTotals(*graph);
   out.collectives_fused = passes::collectiveTotals(*graph, true);
   if (settings.zero != 0 && settings.ranks() > 1) {  // the parameters, after the update
@@ -237,7 +245,7 @@ Result<CompileOutcome> compileWith(const Model& model, const CompileRequest& wha
   if (what.keep_graphs) import.graph = model.graph;
   compiled.stages.insert(compiled.stages.begin(), std::move(import));
 
-  out.figures = figuresOf(compiled, what.settings, *services);
+  out.figures = figuresOf(compiled, what, *services);
   for (std::size_t i = 0; !out.sharded && i < compiled.planned->valueCount(); ++i)
     out.sharded = compiled.planned->value(static_cast<ValueId>(i)).placement.isSharded();
   out.scaling = scalingOf(model, what.settings);

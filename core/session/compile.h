@@ -4,7 +4,7 @@
 
 #include "core/session/model.h"
 #include "passes/comm/comm_bytes.h"
-#include "passes/memory/liveness.h"
+#include "passes/memory/allocation_trace.h"
 #include "passes/pipelines.h"
 
 namespace spscope::session {
@@ -24,6 +24,7 @@ struct CompileFigures {
   std::int64_t recomputed_views = 0;  ///< among them: SavingPoint::recompute_nodes counts the others
   std::int64_t recomputed_collectives = 0, recomputed_attention = 0, recomputed_matmul = 0;
   passes::MemoryCurve memory;  ///< with classes
+  std::optional<passes::ReplayFigures> reserved;  ///< with CompileRequest::allocator: what PyTorch's would reserve; `least` is filled in
   int program = -1;            ///< index into Compiled::programs: the class that these figures are of; -1: none
   std::string peak_node, peak_source;
   std::vector<std::pair<std::string, std::int64_t>> largest_values;  ///< node, bytes on one rank; at most 10
@@ -41,6 +42,7 @@ struct CompileRequest {
   passes::Settings settings;
   int only_rank = -1;          ///< compile the class of one rank only
   bool keep_graphs = true;     ///< keep every stage's graph
+  std::optional<passes::CachingOptions> allocator;  ///< replay the program's requests through PyTorch's allocator of CUDA memory
   std::string reproducer_dir;  ///< where a failing pass leaves its file
   passes::Compiled* partial = nullptr;  ///< where a pipeline that fails leaves what it had: stages, the failed pass
 };

@@ -23,9 +23,12 @@ std::vector<std::int64_t> residents(const ir::Graph& graph, const StepModel& mod
 }  // namespace
 
 AllocationTrace allocationTrace(const ir::Graph& graph, const LivenessOptions& options) {
-  const StepModel model(graph, options, nominalRates("cpu"));
+  return allocationTrace(StepModel(graph, options, nominalRates("cpu")), options);
+}
+
+AllocationTrace allocationTrace(const StepModel& model, const LivenessOptions& options) {
   AllocationTrace out;
-  out.resident = residents(graph, model, options);
+  out.resident = residents(model.graph(), model, options);
   const auto end = static_cast<std::int32_t>(model.nodes.size());
   std::vector<std::int32_t> last(model.storages.size(), -1);
   for (std::int32_t i = 0; i < end; ++i) {

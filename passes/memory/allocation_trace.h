@@ -20,6 +20,8 @@ struct AllocationEvent {
   std::int64_t bytes = 0;   ///< 0: freed
 };
 
+class StepModel;  // passes/memory/step_model.h
+
 struct AllocationTrace {
   std::vector<std::int64_t> resident;  ///< there before the first step: inputs, then masters and states by parameter, sums of gradients
   std::vector<AllocationEvent> step;   ///< everything that is asked for is freed again: outputs after the step
@@ -28,6 +30,8 @@ struct AllocationTrace {
 
 /// Of a joint graph, as predictMemory sees it: at every place the requests that are open sum to MemoryCurve::live.
 AllocationTrace allocationTrace(const ir::Graph& graph, const LivenessOptions& options);
+/// The same of its model, made with the same options.
+AllocationTrace allocationTrace(const StepModel& model, const LivenessOptions& options);
 
 /// Bytes. "At the peak": the first instant at which the most bytes are asked for.
 struct ReplayFigures {

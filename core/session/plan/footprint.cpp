@@ -6,7 +6,6 @@
 
 #include "core/base/strings.h"
 #include "core/session/plan/position_table.h"
-#include "core/session/plan/reserved.h"
 #include "core/session/plan/ring.h"
 
 namespace spscope::session {
@@ -223,6 +222,7 @@ Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Config
   CompileRequest what;
   what.settings = settingsOf(c, base_, seq);
   what.keep_graphs = false;
+  if (profile_.device == "cuda") what.allocator = passes::CachingOptions{.expandable = expandable_segments_};
   Request request;
   request.cancel = request_.cancel;
   request.diagnostics = &diagnostics_;
@@ -236,6 +236,7 @@ Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Config
   f.seq = seq;
   f.peak_low = f.peak_high = f.compiled_peak = figures.memory.peak;
   f.classes = figures.memory.at_peak;
+  f.reserved = figures.reserved;
   f.live = figures.memory.live;
   f.peak_node = figures.peak_node;
   f.peak_source = figures.peak_source;
@@ -244,9 +245,6 @@ Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Config
   out->memory = std::move(figures.memory);
   out->settings = what.settings;
   out->graph = outcome.compiled.programs[static_cast<std::size_t>(figures.program)];
-  if (profile_.device == "cuda") {
-    SP_ASSIGN(f.reserved, reservedFor(*out->graph, out->settings, expandable_segments_));
-  }
   if (keep) {
     known_.emplace(key, out);
   } else {
