@@ -47,10 +47,11 @@ SavingSolver::SavingSolver(const StepModel& model, const std::vector<bool>& long
   const Layers layers = findLayers(graph);
   const std::vector<HandedOn> handed_on = findHandedOn(graph, layers);
   const bool by_layer = rules == SavingRules::kLayerInputs;
-  // The head is solved with the last layer, which therefore need not keep what it hands to it, unless that is the rule.
+  // The head is solved with the last layer, which therefore need not keep what it hands to it, unless that is the rule. Nor need
+  // layers that learn nothing: but where what is inside of them runs again, no price may decide that it does.
   for (const HandedOn& what : handed_on)
-    if (const std::int32_t s = model.storageOf(what.base); what.from > 0 && segment_of[at(s)] > 0)
-      crosses_[at(s)] = what.to > 0 || by_layer || segment_of[at(s)] != segments.count - 1;
+    if (const std::int32_t s = model.storageOf(what.base); what.from > 0)
+      crosses_[at(s)] = by_layer || (segment_of[at(s)] > 0 && (what.to > 0 || segment_of[at(s)] != segments.count - 1));
   // A reader in an earlier segment (layers that interleave) is not solved after this one, so what it reads is wanted at
   // any price.
   for (std::size_t i = 0; i < model.nodes.size(); ++i) {

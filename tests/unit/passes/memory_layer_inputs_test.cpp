@@ -164,8 +164,8 @@ TEST(LayerInputs, TheNodeThatEndsALayerIsKeptWhole) {
   EXPECT_EQ(decided.of(step.second).reason, SavingReason::kCrossesLayer);
 }
 
-// A mask drawn by position depends on no parameter; it is made again with its layer all the same. A table that several layers read
-// belongs to none.
+// A mask drawn by position depends on no parameter; it is made again with its layer all the same. A table that
+// several layers read is handed on.
 TEST(LayerInputs, MasksOfALayerAreItsOwnTablesAreNot) {
   V mask = ir::kNone, table = ir::kNone;
   const TwoLayers step([&](JointBuilder& b, V h) {
@@ -178,7 +178,51 @@ TEST(LayerInputs, MasksOfALayerAreItsOwnTablesAreNot) {
   const Decided decided = decide(step.b.graph);
   EXPECT_EQ(decided.of(mask).decision, Decision::kRecompute);
   EXPECT_EQ(decided.of(mask).reason, SavingReason::kInsideLayer);
-  EXPECT_NE(decided.of(table).reason, SavingReason::kInsideLayer);
+  EXPECT_EQ(decided.of(table).decision, Decision::kSave);
+  EXPECT_EQ(decided.of(table).reason, SavingReason::kCrossesLayer);
+}
+
+// A layer whose parameters are frozen, with an exchange in it: what it hands on is kept whatever the price, or ranks with other
+// prices would exchange other things.
+TEST(LayerInputs, FrozenLayersAreNotRunAgainForAPrice) {
+  JointBuilder b;
+  b.dtype = ir::DType::kF32;
+  b.ranks = 2;
+  const V frozen = b.input("h.0.w", ir::DType::kF32, {8, 8}, ir::InputKind::kParameter), w = b.parameter("h.1.w", {8, 8});
+  b.setLearned(w);
+  const V x = b.sequence(b.input("x", ir::DType::kF32, {1, 2, 64, 8}, ir::InputKind::kUser), 2);
+  b.inModule("h.0");
+  const V exchanged = b.allToAll(b.linear(x, frozen), 2, 1);
+  const V out = b.silu(exchanged);
+  b.inModule("h.1");
+  const V y = b.silu(b.linear(out, w));
+  b.inModule("");
+  b.backward(b.sum(b.mul(y, y)));
+  const Decided decided = decide(std::move(b.graph));
+  EXPECT_EQ(decided.of(out).decision, Decision::kSave);
+  EXPECT_EQ(decided.of(out).reason, SavingReason::kCrossesLayer);
+  EXPECT_EQ(decided.of(exchanged).decision, Decision::kFree);
+}
+
+// AC-04: what is exchanged, and in which order, does not depend on what that costs a rank.
+TEST(LayerInputs, AC_04_ranksOfOtherSizesExchangeTheSame) {
+  std::vector<std::string> first;
+  for (const std::int64_t seq : {64, 256, 16384}) {
+    for (const std::int64_t vocab : {128, 65536}) {
+      LlamaShape shape = smallShape(3);
+      shape.seq = seq;
+      shape.vocab = vocab;
+      Decided decided = decide(llamaJoint(shape));
+      runPass(schedule(), decided.graph, kPolicy);
+      std::vector<std::string> exchanges;
+      for (const ir::NodeId id : decided.graph.order)
+        if (const ir::Node& node = decided.graph.node(id); ir::isCollective(node.op))
+          exchanges.push_back(std::to_string(static_cast<int>(node.phase)) + (node.forward == ir::kNone ? node.name : decided.graph.node(node.forward).name));
+      if (first.empty()) first = exchanges;
+      EXPECT_EQ(exchanges, first) << seq << " tokens, " << vocab << " words";
+    }
+  }
+  EXPECT_EQ(first.size(), 3U * 12);
 }
 
 TEST(LayerInputs, MarksAndRandomOpsInsideHold) {

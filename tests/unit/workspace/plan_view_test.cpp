@@ -96,7 +96,7 @@ TEST_F(PlanViewTest, TheCurvesStayInTheirFrameAndMeetTheDevicesLine) {
   ASSERT_NO_FATAL_FAILURE(ask(view, "60 MB"));
   const PlanPicture picture = view.picture(600, 220);
   ASSERT_EQ(picture.absent, "");
-  ASSERT_EQ(picture.lines.size(), 3U) << "a policy each";
+  ASSERT_EQ(picture.lines.size(), 4U) << "a policy each";
   ASSERT_EQ(picture.room.size(), 1U) << "no interval in this profile";
   for (const PlanPicture::Line& line : picture.lines) {
     for (const PlanPicture::Point& p : line.points) {
