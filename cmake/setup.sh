@@ -5,7 +5,7 @@
 
 packages=(g++ cmake ninja-build ccache python3-venv
   libsimdjson-dev libboost-dev libboost-graph-dev nlohmann-json3-dev libcli11-dev libexpected-dev libxxhash-dev libtomlplusplus-dev
-  libsqlite3-dev zlib1g-dev libedit-dev
+  libsqlite3-dev zlib1g-dev libedit-dev libmimalloc-dev
   libgloo-dev # for its headers: libtorch brings the code
   libgtest-dev libgmock-dev)
 
