@@ -12,16 +12,22 @@
 namespace spscope::session {
 namespace {
 
-ParameterBytes parameterBytes(const ir::Graph& graph) {
+ParameterBytes parameterBytes(const ir::Graph& graph, bool wide_gradients) {
+  constexpr std::int64_t kBucketElements = 500'000'000;
   ParameterBytes out;
+  std::int64_t elements = 0;
   std::map<std::string, std::int64_t> layers;
   for (const ir::Input& input : graph.inputs) {
     if (!input.trainable || input.value == ir::kNone) continue;
-    const std::int64_t bytes = graph.value(input.value).localBytes();
+    const ir::Value& v = graph.value(input.value);
+    const std::int64_t bytes = v.localBytes();
     out.all += bytes;
+    out.reduce_bucket += bytes + (wide_gradients && ir::sizeOf(v.dtype) < 4 ? 8 * ir::numel(v.local) : 0);
+    elements += ir::numel(v.local);
     if (const std::string layer(ir::layerOf(input.name)); layer.empty()) out.outside_layers += bytes;
     else layers[layer] += bytes;
   }
+  if (elements > kBucketElements) out.reduce_bucket = out.reduce_bucket / elements * kBucketElements;
   for (const auto& [name, bytes] : layers) out.largest_layer = std::max(out.largest_layer, bytes);
   return out;
 }
@@ -31,10 +37,11 @@ void modelZero3(Footprint& f, const ParameterBytes& p, int ranks) {
   const std::int64_t low = std::min(p.all, p.largest_layer > 0 ? p.largest_layer : p.outside_layers);
   const std::int64_t high = std::min(p.all, 2 * p.largest_layer + p.outside_layers);
   f.peak_low += low - freed;
-  f.peak_high += high - freed;
-  for (std::int64_t& bytes : f.live) bytes += high - freed;
+  f.peak_high += high + p.reduce_bucket - freed;
+  for (std::int64_t& bytes : f.live) bytes += high + p.reduce_bucket - freed;
   f.comm_bytes += freed;  // gathered for the forward and for the backward: once more than with ZeRO 1
-  f.modelled.push_back(strf("parameters of zero 3: a %dth kept, %s to %s gathered at a time", ranks, formatBytes(low).c_str(), formatBytes(high).c_str()));
+  f.modelled.push_back(strf("parameters of zero 3: a %dth kept, %s to %s gathered at a time, up to %s of gradients in a bucket", ranks, formatBytes(low).c_str(), formatBytes(high).c_str(),
+                            formatBytes(p.reduce_bucket).c_str()));
 }
 
 /// ZeRO 3 over replicas of a program of one rank, where the file has no batch for them: optimizer and gradients are shared,
@@ -160,7 +167,7 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
   if (!compiled_part) return compiled_part.error();
   const std::shared_ptr<const Program> program = std::move(*compiled_part);
   Footprint out = program->footprint;
-  if (extras.replicas > 1) modelReplicas(out, parameterBytes(*program->graph), c.dp, program->settings.bucket_bytes);
+  if (extras.replicas > 1) modelReplicas(out, parameterBytes(*program->graph, program->settings.wide_gradients), c.dp, program->settings.bucket_bytes);
   extras.gpus_per_node = gpus_per_node_;
   if (c.ring) {
     RingMemory ring = modelRing(*program->graph, program->memory);
@@ -203,7 +210,7 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
   }
   if (c.zero == 2) out.modelled.push_back("zero 2: the program of zero 1, which keeps gradients as blocks, too");
   if (c.zero == 3) {
-    modelZero3(out, parameterBytes(*program->graph), c.ranks());
+    modelZero3(out, parameterBytes(*program->graph, program->settings.wide_gradients), c.ranks());
     extras.gathers_layers = true;
   }
   // Of a device's memory the allocator holds more than is asked for, also where it gives back what it can.
