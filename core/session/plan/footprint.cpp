@@ -167,10 +167,16 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
   if (!compiled_part) return compiled_part.error();
   const std::shared_ptr<const Program> program = std::move(*compiled_part);
   Footprint out = program->footprint;
+  std::shared_ptr<const Program> held = program;  // whose memory it is
+  if ((c.tile_mlp || c.offload.checkpoints) && program->settings.communication == "overlap") {
+    SP_ASSIGN(held, compiled(part, seq, keep, true));
+    out.peak_low = out.peak_high = held->memory.peak;
+    out.live = held->memory.live;
+  }
   if (extras.replicas > 1) modelReplicas(out, parameterBytes(*program->graph, program->settings.wide_gradients), c.dp, program->settings.bucket_bytes);
   extras.gpus_per_node = gpus_per_node_;
   if (c.ring) {
-    RingMemory ring = modelRing(*program->graph, program->memory);
+    RingMemory ring = modelRing(*held->graph, held->memory);
     out.peak_low = ring.peak_low;
     out.peak_high = ring.peak_high;
     out.live = std::move(ring.live);
@@ -179,23 +185,26 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
   }
   if (c.tile_mlp) {
     const std::int64_t whole = out.peak_high;
-    extras.tiled = tileMlps(*program->graph, out.live);
-    if (extras.tiled.mlps == 0) {
+    const TiledMlps tiled = tileMlps(*held->graph, out.live);
+    std::vector<std::int64_t> unused = program->memory.live;
+    extras.tiled = held == program ? tiled : tileMlps(*program->graph, unused);
+    if (tiled.mlps == 0) {
       Error e = makeError("plan-illegal", "tiled MLPs: no MLP was found: products that make rows wider, elementwise ops, one product back");
       e.legal = "no --tile-mlp";
       return e;
     }
     if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
     out.peak_low -= whole - out.peak_high;
-    out.modelled.push_back(tiledMlpText(extras.tiled) + (out.peak_high == whole ? "; the peak is the same" : "; the peak without it: " + formatBytes(whole)));
+    out.modelled.push_back(tiledMlpText(tiled) + (out.peak_high == whole ? "; the peak is the same" : "; the peak without it: " + formatBytes(whole)));
   }
   if (c.offload.checkpoints) {
-    extras.offloaded = findCheckpoints(*program->graph);
+    const std::vector<Checkpoint> checkpoints = findCheckpoints(*held->graph);
+    extras.offloaded = held == program ? checkpoints : findCheckpoints(*program->graph);
     const std::int64_t unmoved = out.peak_high;
-    out.host = moveToHost(extras.offloaded, out.live);
+    out.host = moveToHost(checkpoints, out.live);
     if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
     out.peak_low -= unmoved - out.peak_high;
-    out.modelled.push_back(strf("offload: %zu checkpoints between layers, %s on the host; %s", extras.offloaded.size(), formatBytes(out.host.low).c_str(),
+    out.modelled.push_back(strf("offload: %zu checkpoints between layers, %s on the host; %s", checkpoints.size(), formatBytes(out.host.low).c_str(),
                                 out.peak_high == unmoved ? "none of them is in the peak" : ("the peak without it: " + formatBytes(unmoved)).c_str()));
   }
   if (c.offload.optimizer) {
@@ -219,8 +228,8 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
   return out;
 }
 
-Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Configuration& c, std::int64_t seq, bool keep) {
-  const std::string key = strf("%lld %s", static_cast<long long>(seq), c.text().c_str());
+Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Configuration& c, std::int64_t seq, bool keep, bool unmoved) {
+  const std::string key = strf("%lld %s%s", static_cast<long long>(seq), c.text().c_str(), unmoved ? " unmoved" : "");
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   for (const auto& [recent, program] : recent_)
     if (recent == key) return program;
@@ -228,6 +237,7 @@ Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Config
   SP_ASSIGN(const auto model, shelf_.get(seq, c.batch, keep, diagnostics_));
   CompileRequest what;
   what.settings = settingsOf(c, base_, seq);
+  if (unmoved) what.settings.communication = "fused";
   what.keep_graphs = false;
   Request request;
   request.cancel = request_.cancel;
@@ -250,7 +260,7 @@ Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Config
   out->memory = std::move(figures.memory);
   out->settings = what.settings;
   out->graph = outcome.compiled.programs[static_cast<std::size_t>(figures.program)];
-  if (profile_.device == "cuda") {
+  if (profile_.device == "cuda" && !unmoved) {
     SP_ASSIGN(f.reserved, reservedFor(*out->graph, out->settings));
   }
   if (keep) {

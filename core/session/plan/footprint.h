@@ -101,7 +101,9 @@ class Surveyor {
     passes::Settings settings;
     std::shared_ptr<const ir::Graph> graph;
   };
-  Result<std::shared_ptr<const Program>> compiled(const Configuration& configuration, std::int64_t seq, bool keep);
+  /// `unmoved`: with collectives as fuse-collectives leaves them. Overlapping takes whatever there is below the peak; where a model
+  /// lowers the peak, there is less.
+  Result<std::shared_ptr<const Program>> compiled(const Configuration& configuration, std::int64_t seq, bool keep, bool unmoved = false);
   ModelShelf& shelf_;
   const DeviceProfile& profile_;
   int gpus_per_node_;
