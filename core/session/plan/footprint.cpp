@@ -11,16 +11,22 @@
 namespace spscope::session {
 namespace {
 
-ParameterBytes parameterBytes(const ir::Graph& graph) {
+ParameterBytes parameterBytes(const ir::Graph& graph, bool wide_gradients) {
+  constexpr std::int64_t kBucketElements = 500'000'000;
   ParameterBytes out;
+  std::int64_t elements = 0;
   std::map<std::string, std::int64_t> layers;
   for (const ir::Input& input : graph.inputs) {
     if (!input.trainable || input.value == ir::kNone) continue;
-    const std::int64_t bytes = graph.value(input.value).localBytes();
+    const ir::Value& v = graph.value(input.value);
+    const std::int64_t bytes = v.localBytes();
     out.all += bytes;
+    out.reduce_bucket += bytes + (wide_gradients && ir::sizeOf(v.dtype) < 4 ? 8 * ir::numel(v.local) : 0);
+    elements += ir::numel(v.local);
     if (const std::string layer(ir::layerOf(input.name)); layer.empty()) out.outside_layers += bytes;
     else layers[layer] += bytes;
   }
+  if (elements > kBucketElements) out.reduce_bucket = out.reduce_bucket / elements * kBucketElements;
   for (const auto& [name, bytes] : layers) out.largest_layer = std::max(out.largest_layer, bytes);
   return out;
 }
@@ -30,10 +36,11 @@ void modelZero3(Footprint& f, const ParameterBytes& p, int ranks) {
   const std::int64_t low = std::min(p.all, p.largest_layer > 0 ? p.largest_layer : p.outside_layers);
   const std::int64_t high = std::min(p.all, 2 * p.largest_layer + p.outside_layers);
   f.peak_low += low - freed;
-  f.peak_high += high - freed;
-  for (std::int64_t& bytes : f.live) bytes += high - freed;
+  f.peak_high += high + p.reduce_bucket - freed;
+  for (std::int64_t& bytes : f.live) bytes += high + p.reduce_bucket - freed;
   f.comm_bytes += freed;  // gathered for the forward and for the backward: once more than with ZeRO 1
-  f.modelled.push_back(strf("parameters of zero 3: a %dth kept, %s to %s gathered at a time", ranks, formatBytes(low).c_str(), formatBytes(high).c_str()));
+  f.modelled.push_back(strf("parameters of zero 3: a %dth kept, %s to %s gathered at a time, up to %s of gradients in a bucket", ranks, formatBytes(low).c_str(), formatBytes(high).c_str(),
+                            formatBytes(p.reduce_bucket).c_str()));
 }
 
 /// ZeRO 3 over replicas of a program of one rank, where the file has no batch for them: optimizer and gradients are shared,
@@ -159,10 +166,16 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
   if (!compiled_part) return compiled_part.error();
   const std::shared_ptr<const Program> program = std::move(*compiled_part);
   Footprint out = program->footprint;
-  if (extras.replicas > 1) modelReplicas(out, parameterBytes(*program->graph), c.dp, program->settings.bucket_bytes);
+  std::shared_ptr<const Program> held = program;  // whose memory it is
+  if ((c.tile_mlp || c.offload.checkpoints) && program->settings.communication == "overlap") {
+    SP_ASSIGN(held, compiled(part, seq, keep, true));
+    out.peak_low = out.peak_high = held->memory.peak;
+    out.live = held->memory.live;
+  }
+  if (extras.replicas > 1) modelReplicas(out, parameterBytes(*program->graph, program->settings.wide_gradients), c.dp, program->settings.bucket_bytes);
   extras.gpus_per_node = gpus_per_node_;
   if (c.ring) {
-    RingMemory ring = modelRing(*program->graph, program->memory);
+    RingMemory ring = modelRing(*held->graph, held->memory);
     out.peak_low = ring.peak_low;
     out.peak_high = ring.peak_high;
     out.live = std::move(ring.live);
@@ -171,23 +184,26 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
   }
   if (c.tile_mlp) {
     const std::int64_t whole = out.peak_high;
-    extras.tiled = tileMlps(*program->graph, out.live);
-    if (extras.tiled.mlps == 0) {
+    const TiledMlps tiled = tileMlps(*held->graph, out.live);
+    std::vector<std::int64_t> unused = program->memory.live;
+    extras.tiled = held == program ? tiled : tileMlps(*program->graph, unused);
+    if (tiled.mlps == 0) {
       Error e = makeError("plan-illegal", "tiled MLPs: no MLP was found: products that make rows wider, elementwise ops, one product back");
       e.legal = "no --tile-mlp";
       return e;
     }
     if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
     out.peak_low -= whole - out.peak_high;
-    out.modelled.push_back(tiledMlpText(extras.tiled) + (out.peak_high == whole ? "; the peak is the same" : "; the peak without it: " + formatBytes(whole)));
+    out.modelled.push_back(tiledMlpText(tiled) + (out.peak_high == whole ? "; the peak is the same" : "; the peak without it: " + formatBytes(whole)));
   }
   if (c.offload.checkpoints) {
-    extras.offloaded = findCheckpoints(*program->graph);
+    const std::vector<Checkpoint> checkpoints = findCheckpoints(*held->graph);
+    extras.offloaded = held == program ? checkpoints : findCheckpoints(*program->graph);
     const std::int64_t unmoved = out.peak_high;
-    out.host = moveToHost(extras.offloaded, out.live);
+    out.host = moveToHost(checkpoints, out.live);
     if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
     out.peak_low -= unmoved - out.peak_high;
-    out.modelled.push_back(strf("offload: %zu checkpoints between layers, %s on the host; %s", extras.offloaded.size(), formatBytes(out.host.low).c_str(),
+    out.modelled.push_back(strf("offload: %zu checkpoints between layers, %s on the host; %s", checkpoints.size(), formatBytes(out.host.low).c_str(),
                                 out.peak_high == unmoved ? "none of them is in the peak" : ("the peak without it: " + formatBytes(unmoved)).c_str()));
   }
   if (c.offload.optimizer) {
@@ -202,7 +218,7 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
   }
   if (c.zero == 2) out.modelled.push_back("zero 2: the program of zero 1, which keeps gradients as blocks, too");
   if (c.zero == 3) {
-    modelZero3(out, parameterBytes(*program->graph), c.ranks());
+    modelZero3(out, parameterBytes(*program->graph, program->settings.wide_gradients), c.ranks());
     extras.gathers_layers = true;
   }
   if (!c.ring && !c.tile_mlp && !c.offload.checkpoints) out.floor = program->memory.resident - (out.compiled_peak - out.peak_low);  // the models left take the same from any length
@@ -212,8 +228,8 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
   return out;
 }
 
-Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Configuration& c, std::int64_t seq, bool keep) {
-  const std::string key = strf("%lld %s", static_cast<long long>(seq), c.text().c_str());
+Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Configuration& c, std::int64_t seq, bool keep, bool unmoved) {
+  const std::string key = strf("%lld %s%s", static_cast<long long>(seq), c.text().c_str(), unmoved ? " unmoved" : "");
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   for (const auto& [recent, program] : recent_)
     if (recent == key) return program;
@@ -221,8 +237,9 @@ Result<std::shared_ptr<const Surveyor::Program>> Surveyor::compiled(const Config
   SP_ASSIGN(const auto model, shelf_.get(seq, c.batch, keep, diagnostics_));
   CompileRequest what;
   what.settings = settingsOf(c, base_, seq);
+  if (unmoved) what.settings.communication = "fused";
   what.keep_graphs = false;
-  if (profile_.device == "cuda") what.allocator = passes::CachingOptions{.expandable = expandable_segments_};
+  if (profile_.device == "cuda" && !unmoved) what.allocator = passes::CachingOptions{.expandable = expandable_segments_};
   Request request;
   request.cancel = request_.cancel;
   request.diagnostics = &diagnostics_;

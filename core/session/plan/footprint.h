@@ -4,7 +4,8 @@
 //
 // ZeRO 2 is the program of ZeRO 1: that one keeps gradients as blocks, too. ZeRO 3 is modelled from it: of every parameter a
 // rank keeps its share, and gathers whole layers when they are used. How many at a time is an interval: from the largest
-// layer to two of them, embedding and head.
+// layer to two of them, embedding and head. At the bad end a bucket of gradients is there besides, as DeepSpeed has it: 5e8 elements
+// in the parameters' type and, where 16-bit ones are summed in float32, 8 bytes more for each.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +80,7 @@ struct ParameterBytes {
   std::int64_t all = 0;
   std::int64_t largest_layer = 0;   ///< a layer is what shares a name up to its first number: "model.layers.3"
   std::int64_t outside_layers = 0;  ///< embedding, head, final norm
+  std::int64_t reduce_bucket = 0;   ///< gradients on their way to those who keep them, at most
 };
 
 /// Compiles configurations with one head (Configuration::sameHead). One thread.
@@ -101,7 +103,9 @@ class Surveyor {
     passes::Settings settings;
     std::shared_ptr<const ir::Graph> graph;
   };
-  Result<std::shared_ptr<const Program>> compiled(const Configuration& configuration, std::int64_t seq, bool keep);
+  /// `unmoved`: with collectives as fuse-collectives leaves them. Overlapping takes whatever there is below the peak; where a model
+  /// lowers the peak, there is less.
+  Result<std::shared_ptr<const Program>> compiled(const Configuration& configuration, std::int64_t seq, bool keep, bool unmoved = false);
   ModelShelf& shelf_;
   const DeviceProfile& profile_;
   int gpus_per_node_;
