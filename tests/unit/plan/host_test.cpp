@@ -180,6 +180,22 @@ TEST_F(PlanHost, TheLongestEndsWhereTheHostIsFull) {
   EXPECT_THAT(verdictText(rowOf(planned(what), kCheckpoints)), ::testing::EndsWith(": the host"));
 }
 
+/// Overlapping may take what memory there is below the peak. Where a model lowers that, there is none to be taken.
+TEST_F(PlanHost, ALoweredPeakHasNoRoomThatOverlappingTook) {
+  for (const bool tiled : {false, true}) {
+    PlanRequest what = ask(1e12, 2);
+    what.open.seq = 4096;
+    what.space.tile_mlp = {tiled};
+    what.space.offload = {kCheckpoints};
+    const PlanRow moved = planned(what).rows[0];
+    what.settings.communication = "fused";
+    const PlanRow fused = planned(what).rows[0];
+    EXPECT_EQ(moved.footprint.peak_high, fused.footprint.peak_high);
+    EXPECT_EQ(moved.footprint.host.low, fused.footprint.host.low);
+    EXPECT_LT(moved.footprint.time.middle, fused.footprint.time.middle) << "its time is that of the program with overlap";
+  }
+}
+
 TEST_F(PlanHost, FromARowThatTheHostDoesNotHoldTheLeverIsToUseLessOfIt) {
   PlanRequest what = ask(1e12, 2);
   what.space.offload = {kNone, kOptimizer, kBoth};
