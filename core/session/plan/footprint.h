@@ -43,7 +43,7 @@ struct Room {
   double sure = 0;      ///< up to here it fits
   double hopeful = 0;   ///< above it does not
 };
-/// capacity * (1 - headroom) - memory outside - what products keep - buffers of the configuration's communicators, at the bad and at the good
+/// capacity * (1 - headroom) - memory outside - buffers of the configuration's communicators, at the bad and at the good
 /// end of the intervals. `ranks_per_node`: of the configuration, they share the capacity where the profile says so.
 Room roomOn(const DeviceProfile& profile, const Configuration& configuration, int ranks_per_node, double headroom);
 
