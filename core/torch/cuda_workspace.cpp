@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What PyTorch's CUDA kernels ask its allocator for beyond their results, read off the host code of torch 2.15: the headers of its wheel
 // where they have it, its sources elsewhere (below aten/src/ATen/native; each part names its file). Nothing here was ever
-// measured on a GPU. What belongs to no call is not here: cuBLAS has one workspace for each process and stream, which the device profile
-// knows (memory.products). Not known, and not counted: cuDNN's workspaces, and those of topk and sort.
+// measured on a GPU; the figures of tests/unit/torch/cuda_workspace_test.cpp are what libtorch_cuda 2.15 itself asks for on a stand-in for the
+// CUDA libraries, whose kernels do nothing. Not known, and not counted: cuDNN's workspaces, and those of sort.
 #include "core/torch/cuda_workspace.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +21,9 @@ using std::int64_t;
 constexpr int64_t kMultiprocessors = 132;     // H100, H200, GH200
 constexpr int64_t kMultiprocessorsA100 = 108;
 constexpr int64_t kThreadsPerMultiprocessor = 2048;
+constexpr int64_t kSortsOwn = int64_t{28} << 10;  ///< counters of cub's radix sort, at most
+/// cuda/CublasHandlePool.cpp: taken for each product and given back (TORCH_CUBLAS_WORKSPACE_CACHE is off). Hopper and later; 8.125 MiB before.
+constexpr int64_t kProductWorkspace = int64_t{32} << 20;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
@@ -131,8 +133,8 @@ class CudaWorkspace : WorkspaceNode {
     if (base == "_scaled_dot_product_flash_attention_backward") return flashBackward();
     if (base == "_scaled_dot_product_efficient_attention") return efficientForward();
     if (base == "_scaled_dot_product_efficient_attention_backward") return efficientBackward();
-    if (base == "tiled_cross_entropy") return tiledLoss(false);
-    if (base == "tiled_cross_entropy_backward") return tiledLoss(true);
+    if (base == "tiled_cross_entropy") return tiledLoss(false) + kProductWorkspace;
+    if (base == "tiled_cross_entropy_backward") return tiledLoss(true) + kProductWorkspace;  // at most: its products may be at another time
     if (base == "mm" || base == "addmm" || base == "bmm" || base == "baddbmm") return product();
     if (base == "native_layer_norm") return copyOf("input");
     if (base == "native_layer_norm_backward") return layerNormBackward();
@@ -198,30 +200,17 @@ class CudaWorkspace : WorkspaceNode {
   int64_t efficientBackward() const {
     const Heads a = attention();
     if (!a) return 0;
-    // Blocks of queries by keys; whether gradients of keys and values stay in registers. Which one is taken depends on the card's shared
-    // memory, too: the most of those that may be.
-    struct Kernel {
-      int64_t queries, keys, head;
-      bool registers;
-    };
-    static constexpr std::array<Kernel, 6> kShort = {
-        {{64, 64, 32, true}, {64, 64, 64, true}, {128, 128, 128, true}, {64, 64, 128, false}, {128, 64, 65536, false}, {64, 64, 65536, false}}};
-    static constexpr std::array<Kernel, 6> kFloat = {  // results are float32 themselves: nothing else to add up in
-        {{64, 64, 32, true}, {64, 64, 64, true}, {128, 64, 128, true}, {64, 64, 128, true}, {128, 64, 65536, true}, {64, 64, 65536, true}}};
+    // Blocks of queries by keys, as A100 and H100 have shared memory for. Gradients of keys and values stay in registers up to heads of 128;
+    // beyond, 16-bit ones are added up in memory; float32 ones in the results themselves.
     const int64_t size = std::max(a.size, a.value_size);
-    int64_t most = 0, head = 0;
-    for (const Kernel& k : reduced(a.type) ? kShort : kFloat) {
-      if (k.head < size || (head != 0 && k.head != head)) continue;
-      head = k.head;
-      int64_t floats = ceilDiv(a.queries, k.queries) * ceilDiv(a.size, k.keys) * (4 + k.queries * k.keys);  // the queries' gradient, with locks
-      if (!k.registers) {
-        const int64_t splits = std::max<int64_t>(1, std::min(ceilDiv(a.keys, k.keys), 200 / (a.batch * a.heads)));
-        floats += splits * k.keys * (roundUp(a.size, k.queries) + roundUp(a.value_size, k.queries));
-      }
-      most = std::max(most, roundUp(floats, 4) * 4);
+    const int64_t queries = size <= 64 ? 64 : 128, keys = size > 64 && size <= 128 && reduced(a.type) ? 128 : 64;
+    int64_t floats = ceilDiv(a.queries, queries) * ceilDiv(a.size, keys) * (4 + queries * keys);  // the queries' gradient, with locks
+    if (size > 128 && reduced(a.type)) {
+      const int64_t splits = std::max<int64_t>(1, std::min(ceilDiv(a.keys, keys), 200 / (a.batch * a.heads)));
+      floats += splits * keys * (roundUp(a.size, queries) + roundUp(a.value_size, queries));
     }
     const int64_t sums = a.rows() * 4, copy = copyOfHeadsInside("grad_out_");
-    const int64_t workspace = a.batch * a.heads * most;
+    const int64_t workspace = a.batch * a.heads * roundUp(floats, 4) * 4;
     if (reduced(a.type)) return copy + sums + workspace;
     // The row sums are no kernel of their own here: a product of two tensors, added up, laid out by heads.
     const int64_t turned = a.heads > 1 && a.queries > 1 ? sums : 0;
@@ -233,7 +222,7 @@ class CudaWorkspace : WorkspaceNode {
   int64_t product() const {
     const auto [a, b] = productOperands();
     if (!a || !b) return 0;
-    return (isMatrix(a) ? 0 : a.bytes()) + (isMatrix(b) ? 0 : b.bytes());  // whole batches, where there are several
+    return kProductWorkspace + (isMatrix(a) ? 0 : a.bytes()) + (isMatrix(b) ? 0 : b.bytes());  // whole batches, where there are several
   }
 
   // --- cuda/layer_norm_kernel.cu -------------------------------------------------------------------------------------
@@ -252,7 +241,7 @@ class CudaWorkspace : WorkspaceNode {
     Walk over, kept;
     over.add(parts, width);
     kept.add(width, 1);
-    return total + partsOfReduction(over, kept, 4);
+    return total + partsOfReduction(over, kept, 4) + width * ir::sizeOf(weight.value->dtype);  // the sum, beside what it replaces
   }
 
   // --- cuda/Embedding.cu, cuda/EmbeddingBackwardKernel.cu ------------------------------------------------------------
@@ -266,10 +255,10 @@ class CudaWorkspace : WorkspaceNode {
     if (rows <= 3072 && !counted) return copies + copyOf("indices");
     const int64_t index = ir::sizeOf(indices.value->dtype);
     const int64_t sorted = (counted ? 3 : 2) * rows * index;
-    const int64_t sorting = 3 * rows * index;  // places to begin with, and both once more for the sort
+    const int64_t sorting = 3 * rows * index + kSortsOwn;  // places to begin with, and both once more for the sort
     // Runs of one word are added up in parts of ten rows, in float32; as many parts as there may be.
     const int64_t runs = std::min(rows, words), parts = rows / 10 + runs;
-    const int64_t summing = (rows + 2 * runs + parts) * index + parts * width * accumulated(grad.value->dtype);
+    const int64_t summing = (rows + 2 * runs + parts) * index + parts * width * accumulated(grad.value->dtype) + 2 * 8;  // and how many there are
     return copies + sorted + std::max(sorting, summing);
   }
 
@@ -318,7 +307,7 @@ class CudaWorkspace : WorkspaceNode {
   int64_t indexPut() const {
     const std::vector<Operand> all = indices();
     if (all.empty() || !ir::boolArg(node_, "accumulate", false)) return 0;
-    return ir::numel(broadcast(all)) * 8 * 6 + copyOf("values");
+    return ir::numel(broadcast(all)) * 8 * 6 + kSortsOwn + copyOf("values");
   }
 
   // --- the rest ------------------------------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ constexpr Known kKnown[] = {
     {"memory", "capacity", Unit::kBytes, &DeviceProfile::capacity, true},
     {"memory", "outside", Unit::kBytes, &DeviceProfile::outside, true},
     {"memory", "host", Unit::kBytes, &DeviceProfile::host, false},
-    {"memory", "products", Unit::kBytes, &DeviceProfile::products, false},
     {"communication", "per_group", Unit::kBytes, &DeviceProfile::per_group, true},
     {"communication", "all_to_all", Unit::kBytes, &DeviceProfile::all_to_all, false},
     {"compute", "matmul", Unit::kFlopsPerNs, &DeviceProfile::matmul, true},

@@ -11,8 +11,7 @@
 //   high = "79.6 GiB"
 //   source = "..."
 //
-// The other figures: memory.outside (a process's share that no allocator sees), memory.host (of a node, for what is offloaded),
-// memory.products (what products keep), communication.per_group,
+// The other figures: memory.outside (a process's share that no allocator sees), memory.host (of a node, for what is offloaded), communication.per_group,
 // communication.all_to_all (buffers), compute.matmul, compute.matmul_float32, compute.memory, compute.launch, links.node,
 // links.network, links.host, links.node_latency, links.network_latency, attention.NAME.
 #pragma once
@@ -39,7 +38,6 @@ struct DeviceProfile {
   Figure capacity;        ///< bytes that a process can have at most
   Figure outside;         ///< bytes per process outside of torch's allocator: context, code, what libraries take by themselves
   Figure host;            ///< bytes of a node's memory that its ranks can have together for what is offloaded; without a source: not known
-  Figure products;        ///< bytes of torch's allocator that products (cuBLAS) keep for themselves, once for each process; {0, 0}: none
   Figure per_group;       ///< bytes of buffers per communicator that a rank is in
   Figure all_to_all;      ///< bytes more once all-to-alls were used
   Figure matmul;          ///< flop per ns, in the precision that the device is bought for

@@ -85,8 +85,8 @@ Room roomOn(const DeviceProfile& profile, const Configuration& c, int ranks_per_
   const double groups = c.ranks() == 1 ? 0 : c.sp > 1 && c.dp > 1 ? 3 : 1;
   const double exchanges = c.sp > 1 ? 1 : 0;
   Room out;
-  out.sure = profile.capacity.low / share * (1 - headroom) - profile.outside.high - profile.products.high - groups * profile.per_group.high - exchanges * profile.all_to_all.high;
-  out.hopeful = profile.capacity.high / share * (1 - headroom) - profile.outside.low - profile.products.low - groups * profile.per_group.low - exchanges * profile.all_to_all.low;
+  out.sure = profile.capacity.low / share * (1 - headroom) - profile.outside.high - groups * profile.per_group.high - exchanges * profile.all_to_all.high;
+  out.hopeful = profile.capacity.high / share * (1 - headroom) - profile.outside.low - groups * profile.per_group.low - exchanges * profile.all_to_all.low;
   if (!profile.host.source.empty()) {
     out.host_sure = profile.host.low / std::max(1, ranks_per_node);
     out.host_hopeful = profile.host.high / std::max(1, ranks_per_node);

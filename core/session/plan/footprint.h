@@ -49,9 +49,9 @@ struct Room {
   double host_sure = kUnknown, host_hopeful = kUnknown;  ///< a rank's part of its node's memory; infinite: the profile does not say it
   static constexpr double kUnknown = std::numeric_limits<double>::infinity();
 };
-/// capacity * (1 - headroom) - memory outside - what products keep - buffers of the configuration's communicators, at the bad and at
-/// the good end of the intervals. `ranks_per_node`: of the configuration, they share the host's memory, and the capacity where the
-/// profile says so.
+/// capacity * (1 - headroom) - memory outside - buffers of the configuration's communicators, at the bad and at the good
+/// end of the intervals. `ranks_per_node`: of the configuration, they share the host's memory, and the capacity where the profile
+/// says so.
 Room roomOn(const DeviceProfile& profile, const Configuration& configuration, int ranks_per_node, double headroom);
 
 enum class Verdict : std::uint8_t { kFits, kUncertain, kDoesNotFit };

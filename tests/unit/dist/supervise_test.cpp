@@ -77,6 +77,7 @@ TEST(Supervise, KilledAndHangingRanks) {
   ASSERT_TRUE(run.outcome.failure.has_value());
   EXPECT_EQ(run.outcome.failure->rank, 0);
   EXPECT_EQ(run.outcome.failure->error.code, "rank-stalled");
+  EXPECT_NE(run.outcome.failure->error.remedy.find("rank 0"), std::string::npos) << run.outcome.failure->error.remedy;
 }
 
 }  // namespace

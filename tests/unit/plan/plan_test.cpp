@@ -207,14 +207,6 @@ TEST_F(PlanTest, PagesThatExpandAreReplayedAsSuch) {
   EXPECT_GT(segments.reserved->segments, 2);
 }
 
-TEST_F(PlanTest, WhatProductsKeepIsNoRoom) {
-  DeviceProfile p = device(1e9, "cuda");
-  p.products = {8519680, 20 << 20, "made up"};
-  Configuration one;
-  EXPECT_EQ(roomOn(p, one, 1, 0).sure, 1e9 - (20 << 20));
-  EXPECT_EQ(roomOn(p, one, 1, 0).hopeful, 1e9 - 8519680);
-}
-
 TEST_F(PlanTest, PeaksRiseWithTheLengthAndLengthsWithTheCapacity) {
   PlanRequest what = ask(sample(), 1e12, 2);
   what.want = PlanWant::kTable;
