@@ -27,7 +27,7 @@ void PeakFit::add(const Footprint& footprint) {
   const double beyond = std::max(0.0, static_cast<double>(footprint.peak_high) - peak);
   slack_ = std::max(slack_, std::min(beyond, kSlack));
   if (peak > 0) share_ = std::max(share_, (beyond - kSlack) / peak);
-  points_.insert(at, {footprint.seq, peak, footprint.host, footprint.live});
+  points_.insert(at, {footprint.seq, peak, std::max(0.0, peak - static_cast<double>(footprint.peak_low)), footprint.host, footprint.live});
 }
 
 std::int64_t PeakFit::highEnd(const Footprint& footprint) const {
@@ -54,6 +54,11 @@ double PeakFit::line(std::int64_t seq) const {
 
 double PeakFit::predict(std::int64_t seq) const { return highEnd(line(seq)); }
 
+double PeakFit::predictLow(std::int64_t seq) const {
+  const auto [a, b, t] = nearest(seq);
+  return line(seq) - std::max(0.0, a->gap + (b->gap - a->gap) * t);
+}
+
 double PeakFit::predictHost(std::int64_t seq, bool asked) const {
   const auto [a, b, t] = nearest(seq);
   const double from = static_cast<double>(asked ? a->host.low : a->host.high), to = static_cast<double>(asked ? b->host.low : b->host.high);
@@ -78,7 +83,9 @@ std::int64_t lastBelow(const PeakFit& fit, std::int64_t low, std::int64_t high, 
   while (low <= high) {
     const std::int64_t middle = low + (high - low) / 2;
     const std::int64_t seq = middle * step;
-    if (fit.predict(seq) <= (sure ? room.sure : room.hopeful) && fit.predictHost(seq, !sure) <= (sure ? room.host_sure : room.host_hopeful)) low = middle + 1;
+    const bool within = sure ? fit.predict(seq) <= room.sure && fit.predictHost(seq, false) <= room.host_sure
+                             : fit.predictLow(seq) <= room.hopeful && fit.predictHost(seq, true) <= room.host_hopeful;
+    if (within) low = middle + 1;
     else high = middle - 1;
   }
   return high;

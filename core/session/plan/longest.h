@@ -23,6 +23,8 @@ class PeakFit {
   /// Bytes (the high end) at a length, from the two measured lengths nearest to it: the highest of the places' lines where
   /// both programs have the same places, the line of their peaks otherwise; at its highEnd(). Needs two points.
   double predict(std::int64_t seq) const;
+  /// The low end, from the same lengths.
+  double predictLow(std::int64_t seq) const;
   /// How far the high end of a program with this peak may lie above it: what an allocator holds beyond what it is asked for. That
   /// goes up and down with the length by accident of how blocks fit each other: the worst one of those measured speaks for all,
   /// so that no length fits where a shorter one does not. In two parts, since a small program's share tells nothing of large ones.
@@ -38,6 +40,7 @@ class PeakFit {
   struct Point {
     std::int64_t seq = 0;
     double peak = 0;  ///< of the program, as what is modelled leaves it
+    double gap = 0;   ///< from there down to the low end
     HostBytes host;
     std::vector<std::int64_t> live;
   };

@@ -229,6 +229,18 @@ TEST_F(PlanLongest, StaircasesAndJumpsEndInTheRightPlaceToo) {
   }
 }
 
+TEST_F(PlanLongest, PerhapsIsAtTheGoodEndOfWhatIsModelled) {
+  const auto found = find([&](std::int64_t seq) {
+    Footprint f = program(seq, 100000, 100, 0);
+    f.peak_low -= 50000 + 10 * seq;
+    f.peak_high += 20000;
+    return Result<Footprint>(f);
+  });
+  ASSERT_TRUE(found && found->fits);
+  EXPECT_EQ(found->fits->seq, (1000000 - 121000) / 100 / 8 * 8);
+  EXPECT_EQ(found->possible_seq, (1100000 - 51000) / 90 / 8 * 8) << "from there on it surely does not fit";
+}
+
 TEST_F(PlanLongest, MoreRoomIsNeverShorter) {
   std::int64_t last = 0;
   for (const double room : {2e5, 4e5, 1e6, 3e6}) {
