@@ -17,10 +17,17 @@ Layers findLayers(const ir::Graph& graph) {
   std::unordered_map<std::string_view, std::int32_t> numbers;
   std::unordered_map<const ir::Location*, std::int32_t> by_location;
   std::vector<ir::NodeId> unnamed;  // since the last node of a layer
+  std::vector<bool> learned(graph.valueCount(), false);  // depends on a trainable parameter
+  for (const ir::Input& input : graph.inputs)
+    if (input.value != ir::kNone && input.trainable) learned[at(input.value)] = true;
   std::int32_t current = 0;
   for (const ir::NodeId id : graph.order) {
     const ir::Node& node = graph.node(id);
     if (node.phase != ir::Phase::kForward) continue;
+    bool depends = false;
+    ir::forEachUse(node, [&](const ir::Use& use) { depends = depends || learned[at(use.value)]; });
+    for (const ir::ValueId out : node.outputs)
+      if (out != ir::kNone) learned[at(out)] = depends;
     std::int32_t layer = 0;
     if (node.location) {
       const auto [known, fresh] = by_location.try_emplace(node.location.get(), 0);
@@ -30,7 +37,7 @@ Layers findLayers(const ir::Graph& graph) {
       layer = known->second;
     }
     if (layer == 0) {
-      unnamed.push_back(id);
+      if (depends) unnamed.push_back(id);
       continue;
     }
     for (const ir::NodeId between : unnamed) layers.of[at(between)] = current;

@@ -263,12 +263,13 @@ TEST(LayerInputs, AModelWithoutLayersIsRefused) {
 
 TEST(Layers, NodesWithoutANameBelongToTheLayerThatRuns) {
   JointBuilder b;
-  const V x = b.input("x", ir::DType::kF32, {4}, ir::InputKind::kUser);
+  b.dtype = ir::DType::kF32;
+  const V x = b.parameter("x", {4}), ids = b.input("ids", ir::DType::kF32, {4}, ir::InputKind::kUser);
   const auto in = [&](const char* path, V of) {
     b.inModule(path);
     return b.op("aten.silu.default", {{"self", b.use(of)}}, ir::DType::kF32, {4});
   };
-  const V embedded = in("embed", x), first = in("layers.4.mlp", embedded), between = in("", first), second = in("layers.7", between), head = in("norm", second);
+  const V embedded = in("embed", x), first = in("layers.4.mlp", embedded), between = in("", first), table = in("rotary", ids), second = in("layers.7", between), head = in("norm", second);
   b.inModule("layers.9");
   b.op("aten.add.Tensor", {{"self", b.use(embedded)}, {"other", b.use(head)}}, ir::DType::kF32, {4});
   b.inModule("");
@@ -279,6 +280,7 @@ TEST(Layers, NodesWithoutANameBelongToTheLayerThatRuns) {
   EXPECT_EQ(of(embedded), 0);
   EXPECT_EQ(of(first), 1);
   EXPECT_EQ(of(between), 1);
+  EXPECT_EQ(of(table), 0) << "depends on no parameter";
   EXPECT_EQ(of(second), 2);
   EXPECT_EQ(of(head), 2) << "another layer follows";
   EXPECT_EQ(layers.of[static_cast<std::size_t>(b.graph.order.back())], 0) << "behind the last one";
