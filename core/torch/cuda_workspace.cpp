@@ -139,7 +139,8 @@ class CudaWorkspace : WorkspaceNode {
     if (base == "native_layer_norm") return copyOf("input");
     if (base == "native_layer_norm_backward") return layerNormBackward();
     if (base == "_softmax" || base == "_log_softmax") return copyOf("self");
-    if (base == "_softmax_backward_data" || base == "_log_softmax_backward_data") return copyOf("grad_output") + copyOf("output");
+    if (base == "_softmax_backward_data") return bytesOf("grad_output") + copyOf("grad_output") + copyOf("output");  // gradient times result
+    if (base == "_log_softmax_backward_data") return copyOf("grad_output") + copyOf("output");
     if (base == "_safe_softmax") return safeSoftmax();
     if (base == "logsumexp") return logSumExp();
     if (base == "embedding") return copyOf("indices");

@@ -138,6 +138,13 @@ TEST_F(CudaWorkspaceTest, EmbeddingBackwardSortsWordsAndAddsUpInParts) {
   EXPECT_EQ(embedding(1000000, 128256, 1), 2 * 1000000 * 8 + 3 * 1000000 * 8 + 28 * 1024);
 }
 
+TEST_F(CudaWorkspaceTest, TheBackwardOfASoftmaxMultipliesFirst) {
+  const ir::ValueId x = input({32, 64});
+  const Args args{{"grad_output", Use{x}}, {"output", Use{x}}};
+  EXPECT_EQ(bytes("aten._softmax_backward_data.default", args, {{DType::kF32, {32, 64}}}), 32 * 64 * 4);
+  EXPECT_EQ(bytes("aten._log_softmax_backward_data.default", args, {{DType::kF32, {32, 64}}}), 0);
+}
+
 TEST_F(CudaWorkspaceTest, IndicesThatDoNotLieAlikeAreLaidOut) {
   const ir::ValueId self = input({2, 128}, DType::kI64), rows = input({2, 1, 1, 1}, DType::kI64), columns = input({128}, DType::kI64);
   EXPECT_EQ(bytes("aten.index.Tensor", {{"self", Use{self}}, {"indices", ir::UseList{Use{rows}, Use{columns}}}}, {{DType::kI64, {2, 1, 1, 128}}}), 2 * 256 * 8);
