@@ -74,7 +74,7 @@ def slope(bench):
 
 
 # ALST (arXiv 2506.13996, section 5.4, table 1): Llama 8B on 8 H100-80, one node. All rows: ZeRO-3, full checkpointing, the optimizer's
-# states on the host. What, longest, seconds of a step there, sequence ranks, tiled loss, tiled MLPs, checkpoints on the host.
+# states on the host, expandable segments. What, longest, seconds of a step there, sequence ranks, tiled loss, tiled MLPs, checkpoints on the host.
 ALST = [
     ("baseline", 32e3, 17, 1, False, False, False),
     ("+ tiled loss", 160e3, 123, 1, True, False, False),
@@ -95,9 +95,9 @@ def ladder(bench):
     found = {}
     for sp in (1, 8):
         mesh = {"sp": sp, "dp": 8 // sp, "zero": 3, "save": FULL, "offload": "optimizer,all"}
-        found[sp] = plan(bench, "llama3_8b", "H100-80", 8, "--tile-mlp", **mesh)
+        found[sp] = plan(bench, "llama3_8b", "H100-80", 8, "--tile-mlp", "--expandable-segments", **mesh)
         for what, published, seconds, _, loss, mlp, offload in [row for row in ALST if row[3] == sp]:
-            at_length = plan(bench, "llama3_8b", "H100-80", 8, "--tile-mlp", want="table", seq=int(published) // 1024 * 1024, **mesh)
+            at_length = plan(bench, "llama3_8b", "H100-80", 8, "--tile-mlp", "--expandable-segments", want="table", seq=int(published) // 1024 * 1024, **mesh)
             if not found[sp] or not at_length:
                 return
             found[what] = rung(found[sp], loss, mlp, offload), rung(at_length, loss, mlp, offload)
