@@ -194,7 +194,9 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
     }
     if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
     out.peak_low -= whole - out.peak_high;
-    out.modelled.push_back(tiledMlpText(tiled) + (out.peak_high == whole ? "; the peak is the same" : "; the peak without it: " + formatBytes(whole)));
+    for (std::size_t i = 0; i < out.live.size() && i < tiled.joined.size(); ++i) out.live[i] += tiled.joined[i];  // at worst
+    if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
+    out.modelled.push_back(tiledMlpText(tiled) + (out.peak_high == whole ? "; the peak is the same" : "; the peak without it: " + formatBytes(whole)) + "; at worst tiles are joined at the end");
   }
   if (c.offload.checkpoints) {
     const std::vector<Checkpoint> checkpoints = findCheckpoints(*held->graph);

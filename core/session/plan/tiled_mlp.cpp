@@ -144,6 +144,7 @@ class Tiler {
     for (const ir::Output& output : g_.outputs)
       if (output.value != ir::kNone) kept_[at(rootOf(output.value))] = true;
     out_.ran.assign(g_.order.size(), 1);
+    out_.joined.assign(g_.order.size(), 0);
     uses_.resize(g_.valueCount());
     for (std::size_t i = 0; i < g_.order.size(); ++i) {
       ir::forEachUse(g_.node(g_.order[i]), [&](const ir::Use& use) {
@@ -174,6 +175,7 @@ class Tiler {
           const std::vector<std::int32_t>& uses = uses_[at(v)];
           if (!token_[at(v)] || kept_[at(v)] || std::any_of(uses.begin(), uses.end(), [&](std::int32_t u) { return loop_[at(u)] < 0; })) {
             around.push_back(v);
+            if (token_[at(v)]) add(out_.joined, loop.begin, loop.end, bytesOf(v));
             continue;
           }
           add(whole, p, uses.empty() ? p : uses.back(), bytesOf(v));

@@ -8,6 +8,8 @@
 //
 //   inside   a tile's share of the bytes, from the op that makes it to the last one that reads it
 //   around   what goes in and comes out is whole while the tiles run, gradients of the weights too
+//
+// Where tiles are joined at the end, as DeepSpeed's are, what comes out for every token is there a second time.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +26,7 @@ struct TiledMlps {
   std::int64_t tile_rows = 0; ///< tokens of a tile of that one
   std::int64_t inside = 0;    ///< bytes inside of one MLP at most, at one place
   std::int64_t inside_tiled = 0;  ///< the same of its tiles
+  std::vector<std::int64_t> joined;  ///< bytes by place of the program: the second copies of results whose tiles are joined at the end
   std::vector<std::int32_t> ran;  ///< by place of the program: how often its node runs; 1 outside of MLPs
   /// Places where an MLP's backward begins, with the place of a forward node that it runs again there.
   std::vector<std::pair<std::int32_t, std::int32_t>> again;

@@ -75,6 +75,7 @@ TEST(TiledMlp, EveryPlaceByHand) {
       w + h - f,  h - f,       h - f,       -f, 0};
   ASSERT_EQ(live.size(), expected.size());
   for (std::size_t i = 0; i < live.size(); ++i) EXPECT_EQ(live[i] - before.live[i], expected[i]) << "place " << i << ", " << g.node(g.order[i]).name;
+  EXPECT_THAT(tiled.joined, ::testing::ElementsAre(h, h, h, 0, 0, 0, h, h, h, h, h, h, h, h, 0)) << "y; dx";
   using ::testing::Pair;
   EXPECT_THAT(tiled.again, ::testing::UnorderedElementsAre(Pair(6, 0), Pair(6, 1))) << "u and a, for the backward";
   EXPECT_THAT(tiled.ran, ::testing::ElementsAre(4, 4, 4, 1, 1, 1, 4, 4, 4, 4, 4, 4, 1, 4, 1));
