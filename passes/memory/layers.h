@@ -2,8 +2,8 @@
 // The layers of a model's forward, and what they hand on.
 //
 // A layer is named by its module path (ir::layerOf), in order of first appearance. Nodes without one belong to the layer that
-// runs, or to none: before the first layer (embeddings, tables) and after the last one (the head and the loss). A module
-// that is called several times is one layer.
+// runs, or to none: before the first layer (embeddings, tables), after the last one (the head and the loss), and wherever no trainable
+// parameter leads to them (masks, positions). A module that is called several times is one layer.
 #pragma once
 
 #include <cstdint>
