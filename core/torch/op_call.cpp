@@ -8,8 +8,11 @@
 #include <c10/core/MemoryFormat.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <string_view>
 
 #include "core/base/strings.h"
 #include "core/torch/dtype_convert.h"
@@ -23,6 +26,21 @@ using c10::IValue;
 using c10::TypeKind;
 
 bool isOptional(const c10::Type& type) { return type.kind() == TypeKind::OptionalType; }
+
+/// Whether the kernels of `op` take an undefined tensor for `argument`, though its schema asks for a tensor. A schema does not say it: these
+/// are gradients of attention, which autograd calls with results that the forward kernel does not make (lengths of documents where the batch
+/// is dense) and with the mask that the forward call did not have. A recorded graph has no value for them.
+bool mayBeUndefined(std::string_view op, std::string_view argument) {
+  static const std::map<std::string_view, std::vector<std::string_view>> kUndefined{
+      {"aten::_scaled_dot_product_flash_attention_backward", {"cum_seq_q", "cum_seq_k"}},
+      {"aten::_scaled_dot_product_cudnn_attention_backward", {"attn_bias", "cum_seq_q", "cum_seq_k"}},
+      {"aten::_scaled_dot_product_efficient_attention_backward", {"attn_bias"}},
+      {"aten::_flash_attention_backward", {"cum_seq_q", "cum_seq_k"}},
+      {"aten::_cudnn_attention_backward", {"attn_bias", "cum_seq_q", "cum_seq_k"}},
+  };
+  const auto entry = kUndefined.find(op);
+  return entry != kUndefined.end() && std::ranges::find(entry->second, argument) != entry->second.end();
+}
 
 TypeKind elementKind(const c10::Type& list) {
   return unwrapped(*list.castRaw<c10::ListType>()->getElementType()).kind();
@@ -278,10 +296,17 @@ Result<PreparedOp> prepare(const ir::Node& node, c10::Device device, const Equiv
     const bool given = at < node.args.size();
     used += given;
 
+    const auto* given_use = given ? std::get_if<ir::Use>(&node.args[at].value) : nullptr;
+    const bool none = !given || std::holds_alternative<std::monostate>(node.args[at].value) || (given_use && given_use->value == ir::kNone);
+
     if (type.kind() == TypeKind::DeviceObjType) {
-      const bool none = !given || std::holds_alternative<std::monostate>(node.args[at].value);
       // None means "like the operand", or for an op without operands the default device, which is not ours.
       op.stack.push_back(none && !op.operands.empty() ? IValue() : IValue(device));
+      continue;
+    }
+    if (none && full.kind() == TypeKind::TensorType && !wanted.default_value()) {
+      if (!mayBeUndefined(name, wanted_name)) return fail("op-argument", node.op.str() + " needs the argument " + wanted_name);
+      op.stack.emplace_back(at::Tensor());
       continue;
     }
     if (!given) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 
 #include <atomic>
 #include <chrono>
@@ -294,6 +295,50 @@ TEST(Capture, UlyssesAttentionInBothDirections) {
   EXPECT_EQ(nodesOf(*joint, ir::sp::kVary).size(), 1u);
   EXPECT_EQ(joint->value(vary).storage, w);  // moves no bytes
   EXPECT_EQ(nodesOf(*joint, "aten._scaled_dot_product_flash_attention_for_cpu_backward.default").size(), 1u);
+}
+
+TEST(Capture, GradientsOfAttentionOnCudaCanBeCalled) {
+  // Their forward kernels leave results undefined, and no mask is given: the joint graph has no values for these arguments.
+  const Dims shape{1, 2, 32, 16};
+  for (const bool flash : {true, false}) {
+    Builder b;
+    const auto x = b.input("x", DType::kBF16, shape), w = b.input("w", DType::kBF16, shape, true);
+    const auto q = b.op("aten.mul.Tensor", {{"self", use(x)}, {"other", use(w)}}, shape, DType::kBF16);
+    const std::string op = flash ? "aten._scaled_dot_product_flash_attention" : "aten._scaled_dot_product_efficient_attention";
+    const ir::NodeId n = b.g.addNode(Symbol(op + ".default"), "attention");
+    for (const char* name : {"query", "key", "value"}) b.g.node(n).set(name, use(q));
+    b.g.node(n).set("is_causal", true);
+    if (!flash) {
+      b.g.node(n).set("attn_bias", std::monostate{});
+      b.g.node(n).set("compute_log_sumexp", true);
+    }
+    const auto out = b.g.addOutput(n, DType::kBF16, shape);
+    b.g.addOutput(n, DType::kF32, {1, 2, 32});
+    if (flash) {
+      for (int i = 0; i < 4; ++i) b.g.node(n).outputs.push_back(ir::kNone);
+      b.g.addOutput(n, DType::kU64, {2});
+      b.g.addOutput(n, DType::kU64, {});
+    } else {
+      b.g.addOutput(n, DType::kI64, {});
+      b.g.addOutput(n, DType::kI64, {});
+    }
+    b.g.order.push_back(n);
+    b.loss(b.op("aten.sum.default", {{"self", use(out)}}, {}, DType::kBF16));
+    const auto joint = captureJoint(b.g);
+    ASSERT_TRUE(joint.has_value()) << joint.error().format();
+    const auto backward = nodesOf(*joint, Symbol(op + "_backward.default"));
+    ASSERT_EQ(backward.size(), 1u);
+    EXPECT_EQ(backward[0]->find(flash ? "cum_seq_q" : "attn_bias"), nullptr);
+    const auto prepared = prepare(*backward[0], c10::Device(c10::kMeta));
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().format();
+    std::vector<at::Tensor> operands, gradients;
+    for (const ir::ValueId v : prepared->operands)
+      operands.push_back(at::empty(joint->value(v).local, at::TensorOptions().dtype(toScalarType(joint->value(v).dtype)).device(c10::kMeta)));
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const Status called = call(*prepared, operands, gradients);  // the dispatcher and the boxed kernel take them
+    ASSERT_TRUE(called.has_value()) << called.error().format();
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(gradients[i].sizes().vec(), shape);
+  }
 }
 
 TEST(Capture, GradientsOfSliceGatherAndReduceScatter) {

@@ -116,6 +116,59 @@ TEST(OpCall, Errors) {
   EXPECT_EQ(status.error().message.find('\n'), std::string::npos);
 }
 
+TEST(OpCall, UndefinedTensorsOfAttentionsGradient) {
+  // By op: its tensors in schema order, and which of them autograd passes undefined.
+  struct Gradient {
+    const char* op;
+    std::vector<const char*> tensors, undefined;
+    std::vector<std::pair<const char*, ir::Attribute>> numbers;
+  };
+  const std::vector<std::pair<const char*, ir::Attribute>> lengths{{"max_q", std::int64_t{8}}, {"max_k", std::int64_t{8}}, {"dropout_p", 0.0}, {"is_causal", true}};
+  const std::vector<Gradient> gradients{
+      {"aten._scaled_dot_product_flash_attention_backward.default", {"grad_out", "query", "key", "value", "out", "logsumexp", "philox_seed", "philox_offset"}, {"cum_seq_q", "cum_seq_k"}, lengths},
+      {"aten._scaled_dot_product_cudnn_attention_backward.default",
+       {"grad_out", "query", "key", "value", "out", "logsumexp", "philox_seed", "philox_offset"}, {"attn_bias", "cum_seq_q", "cum_seq_k"}, lengths},
+      {"aten._scaled_dot_product_efficient_attention_backward.default",
+       {"grad_out_", "query", "key", "value", "out", "logsumexp", "philox_seed", "philox_offset"}, {"attn_bias"},
+       {{"dropout_p", 0.0}, {"grad_input_mask", std::vector<bool>{true, true, true, false}}}},
+      {"aten._flash_attention_backward.default", {"grad_out", "query", "key", "value", "out", "logsumexp", "rng_state", "unused"}, {"cum_seq_q", "cum_seq_k"}, lengths},
+      {"aten._cudnn_attention_backward.default",
+       {"grad_out", "query", "key", "value", "out", "logsumexp", "philox_seed", "philox_offset"}, {"attn_bias", "cum_seq_q", "cum_seq_k"}, lengths},
+  };
+  for (const Gradient& gradient : gradients) {
+    SCOPED_TRACE(gradient.op);
+    // Not there, None, or an output that the forward node does not have: the same.
+    for (const auto& absent : {std::optional<ir::Attribute>(), std::optional<ir::Attribute>(std::monostate{}), std::optional<ir::Attribute>(ir::Use{ir::kNone})}) {
+      const auto make = [&](std::string_view forgotten) {
+        ir::Node node = nodeOf(gradient.op);
+        for (std::size_t i = 0; i < gradient.tensors.size(); ++i)
+          if (gradient.tensors[i] != forgotten)
+            node.set(gradient.tensors[i], ir::Use{static_cast<ir::ValueId>(i)});
+          else if (absent)
+            node.set(gradient.tensors[i], *absent);
+        for (const auto& [name, value] : gradient.numbers) node.set(name, value);
+        for (const char* name : gradient.undefined)
+          if (absent) node.set(name, *absent);
+        return prepare(node);
+      };
+      const auto op = make("");
+      ASSERT_TRUE(op.has_value()) << op.error().format();
+      EXPECT_EQ(op->operands.size(), gradient.tensors.size());
+      for (const char* name : gradient.undefined) {
+        const c10::IValue& value = op->stack[static_cast<std::size_t>(*op->handle->schema().argumentIndexWithName(name))];
+        ASSERT_TRUE(value.isTensor()) << name;  // None would be refused by the call
+        EXPECT_FALSE(value.toTensor().defined()) << name;
+      }
+      for (const char* name : gradient.tensors) {
+        const auto refused = make(name);
+        ASSERT_FALSE(refused.has_value()) << name;
+        EXPECT_EQ(refused.error().code, "op-argument");
+        EXPECT_NE(refused.error().message.find(" needs the argument " + std::string(name)), std::string::npos) << refused.error().message;
+      }
+    }
+  }
+}
+
 TEST(OpCall, DTypesRoundTrip) {
   for (int i = 1; i <= static_cast<int>(ir::DType::kF8E8M0FNU); ++i) {
     const auto type = static_cast<ir::DType>(i);
