@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What PyTorch's CUDA kernels ask its allocator for beyond their results, read off the host code of torch 2.15: the headers of its wheel
 // where they have it, its sources elsewhere (below aten/src/ATen/native; each part names its file). Nothing here was ever
-// measured on a GPU; the figures of tests/unit/torch/cuda_workspace_test.cpp are what libtorch_cuda 2.15 itself asks for on a stand-in for the
-// CUDA libraries, whose kernels do nothing. Not known, and not counted: cuDNN's workspaces, and those of sort.
+// measured on a GPU; tests/unit/cuda/kernel_scratch_test.cpp compares with what libtorch_cuda's host code asks for on a stand-in for the
+// CUDA libraries, whose kernels do nothing, and says which are bounds only. Not known, and not counted: cuDNN's workspaces, and those of sort.
 #include "core/torch/cuda_workspace.h"
 
 #include <algorithm>

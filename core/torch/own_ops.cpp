@@ -196,9 +196,12 @@ void registerOwnOps() {
     auto* cpu = new Library(Library::IMPL, "spscope", c10::DispatchKey::CPU, __FILE__, __LINE__);
     cpu->impl("_scaled_dot_product_attention_for_cpu", &maskedAttention);
     cpu->impl("_scaled_dot_product_attention_for_cpu_backward", &maskedAttentionBackward);
-    cpu->impl("tiled_cross_entropy", &loss);
-    cpu->impl("tiled_cross_entropy_backward", &lossBackward);
     cpu->impl("damage", &damage);
+    auto* cuda = new Library(Library::IMPL, "spscope", c10::DispatchKey::CUDA, __FILE__, __LINE__);
+    for (Library* device : {cpu, cuda}) {  // made of ATen's ops: as they are for each device
+      device->impl("tiled_cross_entropy", &loss);
+      device->impl("tiled_cross_entropy_backward", &lossBackward);
+    }
     auto* meta = new Library(Library::IMPL, "spscope", c10::DispatchKey::Meta, __FILE__, __LINE__);
     meta->impl("_scaled_dot_product_attention_for_cpu", &attentionMeta);
     meta->impl("_scaled_dot_product_attention_for_cpu_backward", &attentionBackwardMeta);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratch memory of CUDA kernels, each figure worked out by hand from the rules of core/torch/cuda_workspace.cpp's sources; and equal to what
-// libtorch_cuda 2.15.0 asked its allocator for in the same call, on a stand-in for the CUDA libraries (132 multiprocessors, compute capability
-// 9.0) whose kernels do nothing. Where only a bound is known the test says so.
+// Scratch memory of CUDA kernels, each figure worked out by hand from the rules of core/torch/cuda_workspace.cpp's sources. Where only a bound
+// is known the test says so. What libtorch_cuda itself asks for: tests/unit/cuda/kernel_scratch_test.cpp.
 #include <gtest/gtest.h>
 
 #include "core/ir/graph.h"
