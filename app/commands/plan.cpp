@@ -21,7 +21,7 @@ class Plan : public Command {
     std::string text =
         "Compiles a model in many configurations and holds the predicted peak of a rank's step against what a device has: its capacity without the headroom, less what lies "
         "outside of torch's allocator, less the buffers of communicators. The last two are intervals, so the answer may be `uncertain`. Nothing is run, and no device is needed.\n"
-        "With --want max-seq the longest sequence of each configuration is searched for; the length that is printed was compiled, and one step more does not fit.\n"
+        "With --want max-seq the longest sequence of each configuration is searched for; the length that is printed was compiled, and one step more does not surely fit.\n"
         "Devices that are known:";
     for (const auto& [device, path] : session::deviceProfiles()) text += "\n  " + device;
     return text;

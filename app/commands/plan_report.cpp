@@ -64,6 +64,7 @@ Json rowJson(const PlanRequest& what, const PlanRow& row) {
   out["compiled_peak_bytes"] = row.footprint.compiled_peak;
   out["next_peak_bytes"] = row.next_peak > 0 ? Json(row.next_peak) : Json();
   out["next_compiled"] = row.next_compiled;
+  out["host_ends"] = row.host_ends;
   out["interval"] = {static_cast<std::int64_t>(row.need_low), static_cast<std::int64_t>(row.need_high)};
   out["room"] = {static_cast<std::int64_t>(row.room.sure), static_cast<std::int64_t>(row.room.hopeful)};
   Json classes = Json::object();
@@ -157,13 +158,15 @@ void addRows(Page& page, const PlanRequest& what, const PlanOutcome& outcome) {
     cells.push_back(least > 0 ? strf("%.2f", row.work_per_token / least) : "-");
     if (!longest) cells.push_back(verdictText(row));
     const bool best = std::find(outcome.pareto.begin(), outcome.pareto.end(), i) != outcome.pareto.end();
-    cells.push_back(best ? "*" : row.limit ? "the model ends here" : row.host_ends ? "the host ends here" : "");
+    const char* end = row.limit ? "the model ends here" : row.host_ends ? "the host ends here" : longest && row.max_seq > 0 && row.next_peak == 0 ? "--longest ends here" : "";
+    cells.push_back(std::string(best ? "* " : "") + end);
     rows.push_back(std::move(cells));
   }
   page.table(std::move(rows));
   if (legal > kShown) page.line(strf("and %zu more rows; all of them with --json", legal - kShown));
   page.line(strf("* no other row is %s for less work", longest ? "longer" : "smaller"));
   page.line("a step: estimated from the profile's rates (kernels, links, what overlaps), the interval is theirs: it orders rows, it is no promise. work: device time of a token, the least is 1");
+  if (what.profile.device == "cuda") page.line("the peak is at the bad end of what PyTorch's allocator holds; needs begin at its good end");
   if (what.profile.shared) page.line("needs in all: of all ranks of a node together, which share the capacity; the peak is one rank's");
   if (longest) page.line("perhaps: at the good end of every interval, from the fit; where longest is -, the peak is that of the first length tried");
 }

@@ -50,7 +50,8 @@ Error unknownKey(const std::string& where, std::string_view key, std::vector<std
 
 /// "79.1 GiB", "450 GB/s", "620 TFLOP/s" in bytes, bytes per ns or flop per ns.
 Result<double> parseQuantity(const toml::node& node, Unit unit, const std::string& name, const std::string& path) {
-  static const std::vector<std::pair<std::string, double>> kBytes{{"B", 1}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"MB", 1e6}, {"GB", 1e9}};
+  static const std::vector<std::pair<std::string, double>> kBytes{{"B", 1},    {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+                                                                   {"kB", 1e3}, {"MB", 1e6},     {"GB", 1e9},        {"TB", 1e12}};
   static const std::vector<std::pair<std::string, double>> kRates{{"MB/s", 1e-3}, {"GB/s", 1}, {"TB/s", 1e3}};
   static const std::vector<std::pair<std::string, double>> kFlops{{"GFLOP/s", 1}, {"TFLOP/s", 1e3}};
   static const std::vector<std::pair<std::string, double>> kTimes{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}};

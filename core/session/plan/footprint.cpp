@@ -39,7 +39,7 @@ void modelZero3(Footprint& f, const ParameterBytes& p, int ranks) {
   f.peak_high += high + p.reduce_bucket - freed;
   for (std::int64_t& bytes : f.live) bytes += high + p.reduce_bucket - freed;
   f.comm_bytes += freed;  // gathered for the forward and for the backward: once more than with ZeRO 1
-  f.modelled.push_back(strf("parameters of zero 3: a %dth kept, %s to %s gathered at a time, up to %s of gradients in a bucket", ranks, formatBytes(low).c_str(), formatBytes(high).c_str(),
+  f.modelled.push_back(strf("parameters of zero 3: one part in %d kept, %s to %s gathered at a time, up to %s of gradients in a bucket", ranks, formatBytes(low).c_str(), formatBytes(high).c_str(),
                             formatBytes(p.reduce_bucket).c_str()));
 }
 
@@ -71,8 +71,7 @@ void moveOptimizer(Footprint& f, const OptimizerOnHost& moved) {
   f.peak_low -= moved.states;
   f.peak_high -= moved.states;
   if (!f.live.empty()) f.peak_high = std::max(f.peak_high, f.live.back() += moved.passing);
-  f.host.low += moved.host.low;
-  f.host.high += moved.host.high;
+  f.host.add(moved.host);
   f.modelled.push_back(strf("optimizer on the host: %s of moments and masters per rank, up to %s of them on the device during the update", formatBytes(moved.states).c_str(),
                             formatBytes(moved.passing).c_str()));
 }
@@ -196,7 +195,7 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
     out.peak_low -= whole - out.peak_high;
     for (std::size_t i = 0; i < out.live.size() && i < tiled.joined.size(); ++i) out.live[i] += tiled.joined[i];  // at worst
     if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
-    out.modelled.push_back(tiledMlpText(tiled) + (out.peak_high == whole ? "; the peak is the same" : "; the peak without it: " + formatBytes(whole)) + "; at worst tiles are joined at the end");
+    out.modelled.push_back(tiledMlpText(tiled) + (out.peak_high == whole ? "; the peak is the same" : "; the peak without it: " + formatBytes(whole)) + "; at worst what comes out is there twice at the end, when its tiles are joined");
   }
   if (c.offload.checkpoints) {
     const std::vector<Checkpoint> checkpoints = findCheckpoints(*held->graph);
@@ -205,7 +204,7 @@ Result<Footprint> Surveyor::at(const Configuration& c, std::int64_t seq, bool ke
     out.host = moveToHost(checkpoints, out.live);
     if (!out.live.empty()) out.peak_high = *std::max_element(out.live.begin(), out.live.end());
     out.peak_low -= unmoved - out.peak_high;
-    out.modelled.push_back(strf("offload: %zu checkpoints between layers, %s on the host; %s", checkpoints.size(), formatBytes(out.host.low).c_str(),
+    out.modelled.push_back(strf("offload: checkpoints between layers (%zu), %s on the host; %s", checkpoints.size(), formatBytes(out.host.low).c_str(),
                                 out.peak_high == unmoved ? "none of them is in the peak" : ("the peak without it: " + formatBytes(unmoved)).c_str()));
   }
   if (c.offload.optimizer) {

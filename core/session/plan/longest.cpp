@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace spscope::session {
 
@@ -42,8 +43,7 @@ PeakFit::Between PeakFit::nearest(std::int64_t seq) const {
   return {&a, &b, static_cast<double>(seq - a.seq) / static_cast<double>(b.seq - a.seq)};
 }
 
-double PeakFit::line(std::int64_t seq) const {
-  const Between between = nearest(seq);
+double PeakFit::line(const Between& between) {
   const Point &a = *between.a, &b = *between.b;
   if (!between.oneShape()) return a.peak + (b.peak - a.peak) * between.t;
   double peak = 0;
@@ -52,24 +52,43 @@ double PeakFit::line(std::int64_t seq) const {
   return peak;
 }
 
-double PeakFit::predict(std::int64_t seq) const { return highEnd(line(seq)); }
+double PeakFit::predict(std::int64_t seq) const { return highEnd(line(nearest(seq))); }
+
+double PeakFit::predictAlike(std::int64_t seq) const {
+  // How much two programs differ in their number of places, then how far from them the length is, in units of their distance.
+  const Point *first = nullptr, *second = nullptr;
+  std::pair<double, double> least{};
+  for (auto a = points_.begin(); a != points_.end(); ++a)
+    for (auto b = std::next(a); b != points_.end(); ++b) {
+      const double sizes = static_cast<double>(std::max<std::size_t>({a->live.size(), b->live.size(), 1}));
+      const double apart = std::floor(50 * std::abs(static_cast<double>(a->live.size()) - static_cast<double>(b->live.size())) / sizes);  // of 2 %
+      const std::pair key{apart, static_cast<double>(std::max<std::int64_t>({0, a->seq - seq, seq - b->seq})) / static_cast<double>(b->seq - a->seq)};
+      if (first != nullptr && key >= least) continue;
+      first = &*a, second = &*b, least = key;
+    }
+  return highEnd(line({first, second, static_cast<double>(seq - first->seq) / static_cast<double>(second->seq - first->seq)}));
+}
 
 double PeakFit::predictLow(std::int64_t seq) const {
-  const auto [a, b, t] = nearest(seq);
-  return line(seq) - std::max(0.0, a->gap + (b->gap - a->gap) * t);
+  const Between between = nearest(seq);
+  return line(between) - std::max(0.0, between.a->gap + (between.b->gap - between.a->gap) * between.t);
 }
 
 double PeakFit::predictHost(std::int64_t seq, bool asked) const {
   const auto [a, b, t] = nearest(seq);
-  const double from = static_cast<double>(asked ? a->host.low : a->host.high), to = static_cast<double>(asked ? b->host.low : b->host.high);
-  return from + (to - from) * t;
+  const auto between = [t = t](std::int64_t from, std::int64_t to) { return static_cast<double>(from) + static_cast<double>(to - from) * t; };
+  if (a->host.blocks.size() != b->host.blocks.size()) return asked ? between(a->host.low, b->host.low) : between(a->host.high, b->host.high);
+  // What is taken grows in steps, block by block: their sizes are on lines.
+  HostBytes out;
+  for (std::size_t i = 0; i < a->host.blocks.size(); ++i) out.add(std::llround(between(a->host.blocks[i], b->host.blocks[i])));
+  return static_cast<double>(asked ? out.low : out.high);
 }
 
 std::optional<double> PeakFit::miss(const Footprint& footprint) const {
   if (points_.size() < 2) return std::nullopt;
   const Between between = nearest(footprint.seq);
   if (!between.oneShape() || between.a->live.size() != footprint.live.size()) return std::nullopt;
-  return std::abs(line(footprint.seq) - programPeak(footprint));
+  return std::abs(line(between) - programPeak(footprint));
 }
 
 namespace {

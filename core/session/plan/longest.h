@@ -23,7 +23,10 @@ class PeakFit {
   /// Bytes (the high end) at a length, from the two measured lengths nearest to it: the highest of the places' lines where
   /// both programs have the same places, the line of their peaks otherwise; at its highEnd(). Needs two points.
   double predict(std::int64_t seq) const;
-  /// The low end, from the same lengths.
+  /// The same from two that are alike: for lengths at which nothing was measured. Where a policy has changed its mind between the
+  /// nearest two, a line through both says nothing. Needs two points.
+  double predictAlike(std::int64_t seq) const;
+  /// The low end, from the two nearest.
   double predictLow(std::int64_t seq) const;
   /// How far the high end of a program with this peak may lie above it: what an allocator holds beyond what it is asked for. That
   /// goes up and down with the length by accident of how blocks fit each other: the worst one of those measured speaks for all,
@@ -51,7 +54,7 @@ class PeakFit {
     bool oneShape() const { return !a->live.empty() && a->live.size() == b->live.size(); }
   };
   Between nearest(std::int64_t seq) const;
-  double line(std::int64_t seq) const;
+  static double line(const Between& between);
   std::vector<Point> points_;  ///< by length
   double slack_ = 0;  ///< bytes, at most kSlack: segments of the allocator, which do not grow with the program
   double share_ = 0;  ///< of the peak, what is beyond kSlack

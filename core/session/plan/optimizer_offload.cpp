@@ -10,8 +10,14 @@
 namespace spscope::session {
 
 void HostBytes::add(std::int64_t bytes) {
+  if (bytes <= 0) return;
   low += bytes;
-  if (bytes > 0) high += static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
+  high += static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
+  blocks.push_back(bytes);
+}
+
+void HostBytes::add(const HostBytes& more) {
+  for (const std::int64_t bytes : more.blocks) add(bytes);
 }
 
 OptimizerOnHost optimizerOnHost(const ir::Graph& program, const passes::Settings& settings, int shares) {

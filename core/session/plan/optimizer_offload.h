@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/ir/graph.h"
 #include "passes/pass.h"
@@ -18,7 +19,9 @@ namespace spscope::session {
 struct HostBytes {
   std::int64_t low = 0;   ///< what is asked for
   std::int64_t high = 0;  ///< what PyTorch's allocator of pinned memory takes for it: blocks are powers of two
+  std::vector<std::int64_t> blocks;  ///< that are asked for
   void add(std::int64_t bytes);
+  void add(const HostBytes& more);
 };
 
 /// Of one rank.

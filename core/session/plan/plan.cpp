@@ -271,7 +271,7 @@ std::vector<PlanLever> leversOf(const PlanOutcome& outcome, std::size_t from, Pl
     double there = static_cast<double>(row.footprint.peak_high), host_there = static_cast<double>(row.footprint.host.low);
     if (row.footprint.seq != here.footprint.seq) {
       if (row.fit.points() < 2) continue;
-      there = row.fit.predict(here.footprint.seq);
+      there = row.fit.predictAlike(here.footprint.seq);
       host_there = row.fit.predictHost(here.footprint.seq, true);
       lever.fitted = true;
     }

@@ -180,6 +180,34 @@ TEST(PlanFit, ProgramsOfOtherShapesGiveTheLineOfTheirPeaks) {
   EXPECT_DOUBLE_EQ(fit.predict(30), static_cast<double>(2 * b.peak_high - a.peak_high));
 }
 
+TEST(PlanFit, WhereNothingWasMeasuredTheTwoThatAreAlikeSpeak) {
+  PeakFit fit;
+  Footprint other = program(10, 500000, 0, 90);  // a policy that keeps everything where there is little
+  for (int i = 0; i < 20; ++i) other.live.push_back(0);
+  fit.add(other);
+  fit.add(program(1000, 500000, 0, 40));
+  fit.add(program(2000, 500000, 0, 40));
+  EXPECT_DOUBLE_EQ(fit.predictAlike(300), static_cast<double>(program(300, 500000, 0, 40).peak_high));
+  EXPECT_NE(fit.predict(300), fit.predictAlike(300)) << "between the nearest two another policy begins";
+}
+
+TEST(PlanFit, TheHostTakesPowersOfTwoBlockByBlock) {
+  const auto at = [](std::int64_t seq) {
+    Footprint f = program(seq, 500, 3, 40);
+    f.host.add(64 * seq);
+    f.host.add(1000);
+    f.host.add(100 * seq);
+    return f;
+  };
+  PeakFit fit;
+  fit.add(at(10));
+  fit.add(at(40));
+  for (const std::int64_t seq : {11, 16, 17, 25, 39, 41, 1000, 65536}) {
+    EXPECT_EQ(fit.predictHost(seq, true), static_cast<double>(at(seq).host.low)) << seq;
+    EXPECT_EQ(fit.predictHost(seq, false), static_cast<double>(at(seq).host.high)) << seq;
+  }
+}
+
 class PlanLongest : public ::testing::Test {
  protected:
   Result<Longest> find(const std::function<Result<Footprint>(std::int64_t)>& measure) {
@@ -239,6 +267,19 @@ TEST_F(PlanLongest, PerhapsIsAtTheGoodEndOfWhatIsModelled) {
   ASSERT_TRUE(found && found->fits);
   EXPECT_EQ(found->fits->seq, (1000000 - 121000) / 100 / 8 * 8);
   EXPECT_EQ(found->possible_seq, (1100000 - 51000) / 90 / 8 * 8) << "from there on it surely does not fit";
+}
+
+TEST_F(PlanLongest, AHostThatTakesPowersOfTwoEndsWhereItDoes) {
+  request_.room = {1e12, 1e12, 8 << 20, 8 << 20};
+  const auto found = find([&](std::int64_t seq) {
+    Footprint f = program(seq, 1000, 3, 40);
+    for (int layer = 0; layer < 4; ++layer) f.host.add(32 * seq);  // 2 MiB each at 65536
+    return Result<Footprint>(f);
+  });
+  ASSERT_TRUE(found && found->fits);
+  EXPECT_EQ(found->fits->seq, 65536);
+  EXPECT_TRUE(found->host_ends);
+  EXPECT_LE(looked_.size(), 5U);
 }
 
 TEST_F(PlanLongest, MoreRoomIsNeverShorter) {
