@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "tests/support/made_up_device.h"
+
 namespace spscope::session {
 namespace {
 
@@ -16,14 +18,8 @@ class PlanHost : public ::testing::Test {
   PlanRequest ask(double capacity, int gpus) {
     PlanRequest what;
     what.open.path = std::string(SPSCOPE_SOURCE_DIR) + "/resources/samples/llama_gqa.pt2";
-    DeviceProfile& p = what.profile;
-    p.name = "made up";
-    p.device = "cpu";
-    p.capacity = {capacity, capacity, "made up"};
-    p.matmul = {100, 100, "made up"};
-    p.memory = {10, 10, "made up"};
-    p.node_link = {1, 1, "made up"};
-    p.host_link = {1, 1, "made up"};
+    what.profile = madeUpDevice(capacity);
+    what.profile.host_link = {1, 1, "made up"};
     what.space.gpus = gpus;
     what.space.sp = {gpus};
     what.space.zero = {gpus > 1 ? 1 : 0};

@@ -10,30 +10,20 @@
 #include <map>
 #include <random>
 
+#include "tests/support/made_up_device.h"
+
 namespace spscope::session {
 namespace {
 
 std::string sample() { return std::string(SPSCOPE_SOURCE_DIR) + "/resources/samples/llama_gqa.pt2"; }
 std::string zoo(const std::string& name) { return std::string(SPSCOPE_SOURCE_DIR) + "/tests/data/zoo/" + name + ".pt2"; }
 
-/// `capacity` and nothing else that matters to a verdict.
-DeviceProfile device(double capacity, const std::string& kind = "cpu") {
-  DeviceProfile p;
-  p.name = "made up";
-  p.device = kind;
-  p.capacity = {capacity, capacity, "made up"};
-  p.matmul = {100, 100, "made up"};
-  p.memory = {10, 10, "made up"};
-  p.node_link = {1, 1, "made up"};
-  return p;
-}
-
 class PlanTest : public ::testing::Test {
  protected:
   PlanRequest ask(const std::string& path, double capacity, int gpus) {
     PlanRequest what;
     what.open.path = path;
-    what.profile = device(capacity);
+    what.profile = madeUpDevice(capacity);
     what.space.gpus = gpus;
     what.settings.threads = 1;
     what.settings.device = "cpu";
@@ -140,7 +130,7 @@ TEST_F(PlanTest, TheLongestFitsToTheByteAndTheNextStepDoesNot) {
 
 TEST_F(PlanTest, OnAGpuWhatTheAllocatorReservesIsTheBadEnd) {
   PlanRequest what = ask(sample(), 400e6, 2);
-  what.profile = device(400e6, "cuda");
+  what.profile = madeUpDevice(400e6, "cuda");
   what.settings.device = "cuda";
   what.space.sp = {2};
   what.space.save = {"all", "sac"};
@@ -175,7 +165,7 @@ TEST_F(PlanTest, OnAGpuTheScratchMemoryIsThatOfItsKernels) {
   what.space.zero = {0};
   what.space.tile_loss = {false};
   const auto workspace = [&](const std::string& kind) {
-    what.profile = device(1e12, kind);
+    what.profile = madeUpDevice(1e12, kind);
     what.settings.device = kind;
     const PlanOutcome outcome = planned(what);
     passes::ClassBytes classes{};
@@ -189,7 +179,7 @@ TEST_F(PlanTest, OnAGpuTheScratchMemoryIsThatOfItsKernels) {
 
 TEST_F(PlanTest, PagesThatExpandAreReplayedAsSuch) {
   PlanRequest what = ask(sample(), 400e6, 2);
-  what.profile = device(400e6, "cuda");
+  what.profile = madeUpDevice(400e6, "cuda");
   what.settings.device = "cuda";
   what.want = PlanWant::kTable;
   what.open.seq = 2048;
@@ -226,7 +216,7 @@ TEST_F(PlanTest, PeaksRiseWithTheLengthAndLengthsWithTheCapacity) {
   what.space.zero = {1};
   std::int64_t longest = 0;
   for (const double capacity : {40e6, 60e6, 120e6}) {
-    what.profile = device(capacity);
+    what.profile = madeUpDevice(capacity);
     what.headroom = 0;
     const std::int64_t without = planned(what).rows[0].max_seq;
     EXPECT_GT(without, longest);
@@ -248,7 +238,7 @@ TEST_F(PlanTest, MoreBudgetNeverTakesLessMemoryNorGoesFurther) {
   what.want = PlanWant::kTable;
   for (const PlanRow& row : planned(what).rows) at_length.emplace(row.configuration.save, row);
   what.want = PlanWant::kMaxSeq;
-  what.profile = device(60e6);
+  what.profile = madeUpDevice(60e6);
   for (const PlanRow& row : planned(what).rows) longest.emplace(row.configuration.save, row);
   ASSERT_EQ(at_length.size(), rising.size());
   ASSERT_EQ(longest.size(), rising.size());
@@ -269,7 +259,7 @@ TEST_F(PlanTest, VerdictsFollowTheProfilesIntervals) {
   what.space.zero = {0};
   what.space.tile_loss = {false};
   const double peak = static_cast<double>(planned(what).rows[0].footprint.peak_high);
-  what.profile = device(peak + 100);
+  what.profile = madeUpDevice(peak + 100);
   const auto verdict = [&](double outside_low, double outside_high) {
     what.profile.outside = {outside_low, outside_high, "made up"};
     const PlanRow row = planned(what).rows[0];

@@ -10,6 +10,7 @@
 #include "core/ir/text.h"
 #include "core/session/plan/plan.h"
 #include "passes/memory/liveness.h"
+#include "tests/support/made_up_device.h"
 
 namespace spscope::session {
 namespace {
@@ -104,14 +105,8 @@ class TiledMlpPlan : public ::testing::Test {
     PlanRequest what;
     what.open.path = std::string(SPSCOPE_SOURCE_DIR) + model;
     what.open.seq = seq;
-    DeviceProfile& p = what.profile;
-    p.name = "made up";
-    p.device = "cpu";
-    p.capacity = {1e12, 1e12, "made up"};
-    p.matmul = {100, 100, "made up"};
-    p.memory = {10, 10, "made up"};
-    p.node_link = {1, 1, "made up"};
-    p.launch = {5, 10, "made up"};
+    what.profile = madeUpDevice(1e12);
+    what.profile.launch = {5, 10, "made up"};
     what.space.gpus = sp;
     what.space.sp = {sp};
     what.space.dp = {1};
