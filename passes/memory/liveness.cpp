@@ -103,7 +103,7 @@ LivenessOptions livenessOptions(const Settings& settings, const ir::OpServices* 
 }
 
 MemoryCurve predictMemory(const ir::Graph& graph, const LivenessOptions& options) {
-  return curveInOrder(StepModel(graph, options, nominalRates("cpu")), graph.order, options.by_class);
+  return curveInOrder(StepModel(graph, options, nominalRates("cpu")), graph.order, false);
 }
 
 }  // namespace spscope::passes

@@ -55,14 +55,13 @@ struct LivenessOptions {
   int zero = 0;        ///< 1: states of this rank's blocks only
   bool master_weights = true;  ///< 16-bit parameters have a float32 master and float32 states
   int accumulate = 1;  ///< above 1: a sum of gradients is kept beside those of the batch at hand
-  bool by_class = false;
 };
 
 /// What a pipeline's settings say of a step.
 LivenessOptions livenessOptions(const Settings& settings, const ir::OpServices* services);
 
 /// Needs a kJoint graph with `storage` / `storage_bytes` set (values without them count by their local shape).
-/// O(graph). Never fails on a verified graph.
+/// O(graph). Never fails on a verified graph. Without MemoryCurve::by_class: curveInOrder (replay_plan.h) has it.
 MemoryCurve predictMemory(const ir::Graph& graph, const LivenessOptions& options);
 
 /// Bytes that an sp.* node allocates beyond its result while it runs: the send buffer where the parts that leave are

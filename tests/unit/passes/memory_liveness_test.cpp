@@ -9,6 +9,7 @@
 
 #include "passes/memory/choose_saved.h"
 #include "passes/memory/price_search.h"
+#include "passes/memory/replay_plan.h"
 #include "passes/memory/schedule.h"
 #include "passes/memory/tags.h"
 #include "tests/support/joint_builder.h"
@@ -65,8 +66,7 @@ TEST(Liveness, ClassesSumToTheCurve) {
   const ir::Graph graph = llamaJoint(smallShape(2));
   LivenessOptions options;
   options.optimizer = "adamw";
-  options.by_class = true;
-  const MemoryCurve curve = predictMemory(graph, options);
+  const MemoryCurve curve = curveInOrder(StepModel(graph, options, nominalRates("cpu")), graph.order, true);
   ASSERT_EQ(curve.by_class.size(), curve.live.size());
   for (std::size_t i = 0; i < curve.live.size(); ++i) {
     std::int64_t sum = 0;
